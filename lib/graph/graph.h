@@ -1,0 +1,129 @@
+/* graph.h - the execution graph: what every rank does on its streams and host threads, in issue order.
+ *
+ * 1. Timelines and nodes
+ *
+ * A rank has timelines: streams and host threads. Its nodes lie in one array in issue order; every node but SYNC lies
+ * on a stream and was issued by a host thread. Node n (DESIGN: "the graph and its arithmetic"), with w its work:
+ *
+ *   issue(n)  = end of the host thread's node before n + host work(n)
+ *   start(n)  = max( end(previous node of the stream) + device work(n), issue(n), end(dep(n)) )
+ *   end(n)    = start(n)                                                   for RECORD, WAIT, JOIN
+ *             = max over q in feeds(op, p) of start(n at q) + duration     for COMM
+ *   SYNC (host only): end(n) = max( issue(n), end(dep(n)) ); the host thread goes on from there.
+ *   All others let the host thread go on at issue(n): NCCL and CUDA calls do not block the host.
+ *
+ * Times are int64_t nanoseconds. Works are durations in nanoseconds as float (float keeps 7 digits).
+ *
+ * 2. Looping
+ *
+ * Ranks may be replayed beyond the recorded nodes: position v (counting on) stands for node
+ *   v < loop_end ? v : loop_begin + (v - loop_begin) % (loop_end - loop_begin)
+ * and `dep` is a distance back from v, so it stays right when looped.
+ */
+#ifndef PRISM_GRAPH_GRAPH_H
+#define PRISM_GRAPH_GRAPH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/bytes.h"
+#include "common/error.h"
+
+enum graph_kind {
+    GRAPH_COMM = 1, /* a group of NCCL operations on one communicator: one gate */
+    GRAPH_RECORD,   /* event record (also the point a host synchronisation waits for) */
+    GRAPH_WAIT,     /* stream waits for an event: dep is its RECORD */
+    GRAPH_SYNC,     /* host waits: dep is the RECORD it waits for */
+    GRAPH_JOIN,     /* put on each stream after a SYNC: kernels that follow were launched after it */
+};
+
+struct graph_part {
+    uint8_t op;       /* enum prism_op, coll/types.h */
+    uint8_t datatype; /* ncclDataType_t */
+    uint8_t redop;
+    uint8_t unused;
+    int32_t peer; /* rank in the communicator: destination, source or root; -1 none */
+    uint64_t count;
+};
+
+struct graph_node {
+    uint8_t kind;
+    uint8_t unused;
+    uint16_t host;
+    uint32_t stream;
+    uint32_t dep;     /* distance back to the node waited for; 0 = none */
+    uint32_t comm;    /* COMM: the rank's communicator number */
+    uint32_t ordinal; /* COMM: counts the groups of this communicator at this rank */
+    uint32_t first_part, nparts;
+};
+
+struct graph_member {
+    int32_t global; /* index into graph.comms; -1 = no communicator (NCCL_SPLIT_NOCOLOR) */
+    int32_t rank;   /* this rank's number in it */
+};
+
+struct graph_rank {
+    struct graph_node *nodes; /* owned */
+    struct graph_part *parts; /* owned */
+    struct graph_member *comms; /* owned; by the rank's communicator number */
+    uint32_t nnodes, nparts, ncomms;
+    uint32_t nstreams, nhosts;
+    uint32_t *iterations; /* owned; niterations + 1 node indices: iteration i is [iterations[i], iterations[i+1]) */
+    uint32_t niterations; /* 0 until graph_find_iterations */
+    uint32_t klass;       /* ranks of equal structure have equal klass (graph_find_classes) */
+    /* Calibrated works per node, owned; NULL = not measured: the class representative's count. */
+    float *device_work, *host_work;
+};
+
+struct graph_comm {
+    uint32_t size;
+    int32_t *ranks; /* owned; world rank of each member */
+};
+
+struct graph {
+    uint32_t world;
+    uint32_t gpus_per_node;
+    struct graph_rank *ranks; /* world of them */
+    struct graph_comm *comms;
+    uint32_t ncomms;
+    uint32_t nclasses;
+};
+
+struct graph *graph_create(uint32_t world, uint32_t gpus_per_node);
+void graph_destroy(struct graph *g); /* NULL is fine */
+
+/* Building (capture). Communicators and nodes are copied; nodes must come in issue order. */
+int graph_add_comm(struct graph *g, const int32_t *ranks, uint32_t size);        /* returns the global index */
+int graph_set_member(struct graph *g, uint32_t rank, uint32_t comm, int32_t global, int32_t comm_rank);
+/* first_part and nparts of node are ignored; parts are appended. */
+int graph_add_node(struct graph *g, uint32_t rank, const struct graph_node *node, const struct graph_part *parts,
+                   uint32_t nparts);
+
+/* Cross-check what capture recorded: every collective has all its members with equal op, datatype, redop, root (counts
+ * too where NCCL asks for it), every send its receive. Error text names rank, communicator and op. */
+int graph_check(const struct graph *g, struct prism_error *err);
+
+/* Find the training iterations of every rank as the smallest period of its COMM nodes' structure (op, communicator,
+ * datatype, redop, relative peer; never the counts) repeated up to its end, with at least two periods. Nodes before are
+ * set-up, an incomplete tail is teardown. All ranks get the same number of iterations (the smallest found).
+ * An iteration begins right after the last node of the one before, so that it covers all nodes.  Without a period: one iteration that is everything. */
+int graph_find_iterations(struct graph *g, struct prism_error *err);
+
+/* Give ranks of equal structure (nodes, relative peers, sizes and order of communicators; not counts, not which ranks)
+ * the same klass 0..nclasses-1. */
+void graph_find_classes(struct graph *g);
+/* First rank of class with works measured (device_work != NULL), else -1. */
+int32_t graph_representative(const struct graph *g, uint32_t klass);
+
+/* Works of a node of a rank: its own if measured, else the representative's, else 0. */
+float graph_device_work(const struct graph *g, uint32_t rank, uint32_t node);
+float graph_host_work(const struct graph *g, uint32_t rank, uint32_t node);
+/* Arrays of nnodes floats set to zero if not there yet. */
+void graph_alloc_works(struct graph *g, uint32_t rank);
+
+/* On disk: docs/formats/graph.md. zstd-compressed, xxHash64 at the end, version in front, every length checked. */
+void graph_write(const struct graph *g, struct bytes *out);
+struct graph *graph_read(const void *data, size_t len, struct prism_error *err);
+
+#endif

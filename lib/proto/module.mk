@@ -1,0 +1,1 @@
+$(eval $(call static_library,proto,lib/proto,region.c))

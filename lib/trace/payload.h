@@ -1,0 +1,48 @@
+/* payload.h - the payload store of a trace: content-addressed, zstd-compressed, checksummed.
+ *
+ * A payload is the bytes that one group of operations (rank, communicator number, ordinal) delivers, or contributes on
+ * behalf of the virtual ranks. Equal contents are stored once a node. docs/formats/payload.md has the bytes.
+ */
+#ifndef PRISM_TRACE_PAYLOAD_H
+#define PRISM_TRACE_PAYLOAD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/bytes.h"
+#include "common/error.h"
+
+enum payload_role {
+    PAYLOAD_OUTPUT = 1,   /* everything the rank received in the group: its parts' outputs one after the other */
+    PAYLOAD_CONTRIBUTION, /* what the leftmost virtual rank brings in the shrunk communicator (sandbox set of capture) */
+};
+
+struct payload_key {
+    uint32_t rank;
+    uint32_t comm;
+    uint32_t ordinal;
+    uint32_t role; /* enum payload_role */
+};
+
+struct payload_writer;
+/* Creates payload-<node>.dat in dir; nothing counts until finish. Thread safe. */
+struct payload_writer *payload_writer_create(const char *dir, uint32_t node, struct prism_error *err);
+int payload_writer_put(struct payload_writer *w, struct payload_key key, const void *data, size_t len,
+                       struct prism_error *err);
+/* Writes the index atomically; the writer is destroyed either way. */
+int payload_writer_finish(struct payload_writer *w, struct prism_error *err);
+void payload_writer_abort(struct payload_writer *w); /* removes the files; NULL is fine */
+
+struct payload_reader;
+/* Opens the indices of nodes 0..nodes-1. Reading is thread safe. */
+struct payload_reader *payload_reader_open(const char *dir, uint32_t nodes, struct prism_error *err);
+void payload_reader_close(struct payload_reader *r);
+/* Size of a payload, or -1 when there is none. */
+int64_t payload_reader_size(const struct payload_reader *r, struct payload_key key);
+/* Decompress into out (cap bytes); checks the checksum. Returns the size, -1 on error (missing, damaged, too small). */
+int64_t payload_reader_get(struct payload_reader *r, struct payload_key key, void *out, size_t cap,
+                           struct prism_error *err);
+/* Totals for reports. */
+void payload_reader_totals(const struct payload_reader *r, uint64_t *payloads, uint64_t *raw_bytes, uint64_t *disk_bytes);
+
+#endif

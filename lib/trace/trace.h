@@ -1,0 +1,50 @@
+/* trace.h - PrismTrace: a folder that holds the graph, the payloads, the timing and where it all came from.
+ *
+ *   trace.json           manifest: version, program, world, what is complete (written last, atomically)
+ *   graph.bin            structure and works (lib/graph, docs/formats/graph.md)
+ *   payload-<node>.dat   payloads captured on that node: zstd frames, appended
+ *   payload-<node>.idx   their index (written at the end, atomically)
+ *   store.log            what each rank did to the c10d store (lib/c10d, docs/formats/store-log.md)
+ *   network.json         network profile used (docs/formats/network-profile.md)
+ *   logs/                standard output and error of ranks in capture and calibration
+ *
+ * A trace without trace.json, or whose manifest says complete = false, is incomplete and refused by emulation.
+ */
+#ifndef PRISM_TRACE_TRACE_H
+#define PRISM_TRACE_TRACE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/error.h"
+
+#define TRACE_VERSION 1
+
+struct trace_manifest {
+    uint32_t version;
+    uint32_t world, gpus_per_node;
+    uint32_t nodes;      /* prismds that captured: payload-0 … payload-(nodes-1) */
+    bool complete;       /* capture ended well */
+    bool calibrated;
+    uint32_t iterations; /* recorded */
+    uint32_t *sandbox;   /* owned; sandbox set named at capture: payload sums are exact for it */
+    uint32_t nsandbox;
+    char **argv;         /* owned, NULL-terminated: the program */
+    char **env;          /* owned, NULL-terminated: the environment differences that matter (PRISM_ and identity left out) */
+    char *cwd;           /* owned */
+    char *program_id;    /* owned: xxHash64 (hex) of argv and of the executable's contents: "of another program" */
+    char *created;       /* owned: RFC 3339 */
+    char *trace_id;      /* owned: random, 16 hex digits; names the capture */
+};
+
+void trace_manifest_clear(struct trace_manifest *m);
+int trace_manifest_write(const char *dir, const struct trace_manifest *m, struct prism_error *err);
+/* PRISM_EXIT_TRACE errors tell apart: no folder, no manifest, damaged, other version. */
+int trace_manifest_read(const char *dir, struct trace_manifest *m, struct prism_error *err);
+/* xxHash64 of argv and, if argv[0] is found (PATH), the file's bytes: 16 hex digits, malloc'ed. */
+char *trace_program_id(char *const *argv);
+/* Error (PRISM_EXIT_TRACE) unless the manifest is of this program and world, and complete. */
+int trace_manifest_match(const struct trace_manifest *m, const char *dir, const char *program_id, uint32_t world,
+                         struct prism_error *err);
+
+#endif
