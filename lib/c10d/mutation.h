@@ -11,12 +11,13 @@
 /* The numbers are on disk (docs/formats/store-log.md): never renumber. */
 enum c10d_kind {
     C10D_SET = 1,         /* value; a MULTI_SET is one C10D_SET a key */
-    C10D_ADD = 2,         /* delta; a store barrier is an add of 1 */
+    C10D_ADD = 2,         /* delta */
     C10D_DELETE = 3,      /* the key was there and is gone */
     C10D_APPEND = 4,      /* value is what was added at the end */
     C10D_COMPARE_SET = 5, /* one that found what it expected: value is the new value, applied again as a set */
     C10D_QUEUE_PUSH = 6,  /* value at the end of the key's queue */
     C10D_QUEUE_POP = 7,   /* value is what was taken; applied again it takes whatever is first */
+    C10D_BARRIER = 8,     /* one more arrived (an add of 1 that wakes nobody before delta, the world size, have) */
 };
 
 /* Bounds on what a client may send. PyTorch's own (libuv) server has 8 KiB and 8 MiB. */
@@ -31,7 +32,7 @@ struct c10d_mutation {
     size_t key_len;
     const void *value; /* NULL when the kind has none */
     size_t value_len;
-    int64_t delta; /* C10D_ADD only, else 0 */
+    int64_t delta; /* C10D_ADD and C10D_BARRIER, else 0 */
 };
 
 const char *c10d_kind_name(enum c10d_kind kind); /* "set", "add", …; "?" when unknown */
