@@ -1,0 +1,90 @@
+#include "trainer.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "data.h"
+
+cudaStream_t trainer_stream(void)
+{
+    cudaStream_t stream;
+    CUDA_CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    return stream;
+}
+
+cudaEvent_t trainer_event(void)
+{
+    cudaEvent_t event;
+    CUDA_CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming | cudaEventBlockingSync));
+    return event;
+}
+
+void *trainer_pinned(size_t bytes)
+{
+    void *address;
+    CUDA_CHECK(cudaHostAlloc(&address, bytes ? bytes : 1, cudaHostAllocDefault));
+    return address;
+}
+
+void trainer_order(cudaStream_t earlier, cudaEvent_t event, cudaStream_t later)
+{
+    CUDA_CHECK(cudaEventRecord(event, earlier));
+    CUDA_CHECK(cudaStreamWaitEvent(later, event, 0));
+}
+
+static struct grid make_grid(int step, int range, int ranks)
+{
+    return (struct grid){ldexp(1, step), ldexp(1, range) / ranks};
+}
+
+static void set_grids(struct trainer *t)
+{
+    if (!t->options->exact_sums)
+        return;
+    t->grids.activation = make_grid(12, 11, t->layout.tp);
+    t->grids.gradient = make_grid(14, 9, t->layout.tp);
+    t->grids.weight = make_grid(10, 13, t->layout.dp);
+    t->grids.expert_weight = make_grid(10, 13, t->layout.edp);
+    t->grids.norm = make_grid(20, 32, t->layout.world);
+}
+
+void trainer_create(struct trainer *t)
+{
+    set_grids(t);
+    t->streams.compute = trainer_stream();
+    CUDA_CHECK(cudaEventCreateWithFlags(&t->events.begin, cudaEventBlockingSync));
+    for (int i = 0; i < 2; i++)
+        CUDA_CHECK(cudaEventCreateWithFlags(&t->events.end[i], cudaEventBlockingSync));
+    params_create(&t->params, t->options, &t->layout);
+    model_create(t);
+    pipeline_create(t);
+    optimizer_create(t);
+    waits_create(t);
+    if (t->layout.rank == t->options->slow_rank && kernels_scale_cost(t->options->slow_factor) != 0)
+        die("--slow-factor: this build's kernels have no modelled cost");
+    if (t->options->cost_scale != 1 && kernels_scale_cost(t->options->cost_scale) != 0)
+        die("--cost-scale: this build's kernels have no modelled cost");
+    /* What was set up on the default stream is complete before other streams use it. */
+    CUDA_CHECK(cudaDeviceSynchronize());
+}
+
+struct result trainer_iterate(struct trainer *t)
+{
+    cudaStream_t compute = t->streams.compute;
+    cudaEvent_t end = t->events.end[t->iteration % 2];
+    float milliseconds;
+    if (t->iteration == 0)
+        CUDA_CHECK(cudaEventRecord(t->events.begin, compute));
+    waits_begin(t);
+    model_begin_iteration(t);
+    pipeline_run(t);
+    struct result result = optimizer_step(t, data_tokens_in_batch(t->options, t->iteration, t->layout.dp));
+    waits_end(t);
+    CUDA_CHECK(cudaEventRecord(end, compute));
+    CUDA_CHECK(cudaEventSynchronize(end));
+    CUDA_CHECK(cudaEventElapsedTime(&milliseconds, t->iteration ? t->events.end[(t->iteration + 1) % 2] : t->events.begin, end));
+    groups_check(&t->groups);
+    result.seconds = milliseconds / 1e3;
+    t->iteration++;
+    return result;
+}
