@@ -1,0 +1,80 @@
+/* doctor.c - `prism doctor`: does this machine have what Prism needs; with --measure: how fast are its links. */
+#include <stdio.h>
+
+#include "checks.h"
+#include "cli.h"
+#include "measure.h"
+
+enum { JSON, MEASURE, OUTPUT, MAX_SECONDS };
+
+static const struct cli_option options[] = {
+    [JSON] = { "json", NULL, "print as JSON" },
+    [MEASURE] = { "measure", NULL, "measure the network profile (start one process a device, by any launcher)" },
+    [OUTPUT] = { "output", "FILE", "where rank 0 writes the profile (default network.json)" },
+    [MAX_SECONDS] = { "max-seconds", "S", "largest time of one operation: bigger messages are left out (default 0.25)" },
+    { 0 },
+};
+static const struct cli_usage usage = {
+    .synopsis = "prism doctor [options]",
+    .about = "Check what Prism needs on this machine and say how to mend what is missing. With --measure, time NCCL's\n"
+             "operations over groups of devices and write the network profile that --network and PRISM_NETWORK take:\n"
+             "  srun -N2 --ntasks-per-node=8 --gpus-per-node=8 prism doctor --measure --output=network.json\n"
+             "Without a launcher it starts one process a device of this machine itself.",
+    .options = options,
+};
+
+static const char *const level[] = { [CHECK_GOOD] = "good", [CHECK_WARN] = "warn", [CHECK_BAD] = "BAD" };
+
+static json_t *checks_json(const struct check *checks, size_t n)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s}", "check", checks[i].name, "result",
+                                              level[checks[i].result], "found", checks[i].found, "mend",
+                                              checks[i].mend));
+    return json_pack("{s:o}", "checks", list);
+}
+
+static int run_checks(bool json)
+{
+    struct check checks[CHECKS_MAX];
+    size_t n = checks_run(checks);
+    int bad = 0;
+    for (size_t i = 0; i < n; i++) {
+        bad |= checks[i].result == CHECK_BAD;
+        if (json)
+            continue;
+        printf("%-5s %-26s %s\n", level[checks[i].result], checks[i].name, checks[i].found);
+        if (checks[i].mend[0])
+            printf("      %-26s -> %s\n", "", checks[i].mend);
+    }
+    if (json && print_json(checks_json(checks, n)) != 0)
+        return PRISM_EXIT_SYSTEM;
+    return bad ? PRISM_EXIT_SYSTEM : 0;
+}
+
+int cli_doctor(int argc, char **argv)
+{
+    const char *values[CLI_MAX_OPTIONS];
+    int exit_code, first = cli_parse(argc, argv, &usage, values, false, &exit_code);
+    if (first < 0)
+        return exit_code;
+    if (first < argc)
+        return cli_fail(argv[0], PRISM_EXIT_USAGE, "takes no arguments, got '%s'", argv[first]);
+    if (!values[MEASURE]) {
+        if (values[OUTPUT] || values[MAX_SECONDS])
+            return cli_fail(argv[0], PRISM_EXIT_USAGE, "--output and --max-seconds go with --measure");
+        return run_checks(values[JSON] != NULL);
+    }
+    struct measure_options measure = { .output = values[OUTPUT] ? values[OUTPUT] : "network.json",
+                                       .max_seconds = 0.25 };
+    char end;
+    if (values[MAX_SECONDS] && (sscanf(values[MAX_SECONDS], "%lf%c", &measure.max_seconds, &end) != 1 ||
+                                !(measure.max_seconds > 0)))
+        return cli_fail(argv[0], PRISM_EXIT_USAGE, "--max-seconds: '%s' is not a positive number",
+                        values[MAX_SECONDS]);
+    struct prism_error err = { 0 };
+    if (measure_run(&measure, &err) != 0)
+        return cli_fail_error(argv[0], &err);
+    return 0;
+}

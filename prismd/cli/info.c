@@ -1,0 +1,145 @@
+/* info.c - `prism info`: what a trace holds. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "coll/types.h"
+#include "graph/graph.h"
+#include "trace/payload.h"
+#include "trace/trace.h"
+
+enum { JSON };
+
+static const struct cli_option options[] = {
+    [JSON] = { "json", NULL, "print as JSON" },
+    { 0 },
+};
+static const struct cli_usage usage = {
+    .synopsis = "prism info TRACE [options]",
+    .about = "Print what a trace holds: program, world, what is complete, ranks, operations, payloads.",
+    .options = options,
+};
+
+#define OPS 256 /* graph_part.op is a byte */
+
+struct totals {
+    uint64_t nodes, comm_nodes, parts, measured;
+    uint64_t by_op[OPS];
+    uint64_t payloads, raw_bytes, disk_bytes;
+    char payload_error[256];
+};
+
+static void count_graph(const struct graph *g, struct totals *t)
+{
+    for (uint32_t r = 0; r < g->world; r++) {
+        const struct graph_rank *rank = &g->ranks[r];
+        t->nodes += rank->nnodes;
+        t->parts += rank->nparts;
+        t->measured += rank->device_work != NULL;
+        for (uint32_t i = 0; i < rank->nnodes; i++)
+            t->comm_nodes += rank->nodes[i].kind == GRAPH_COMM;
+        for (uint32_t i = 0; i < rank->nparts; i++)
+            t->by_op[rank->parts[i].op]++;
+    }
+}
+
+static void count_payloads(const char *dir, const struct trace_manifest *m, struct totals *t)
+{
+    struct prism_error err = { 0 };
+    struct payload_reader *reader = payload_reader_open(dir, m->nodes, &err);
+    if (!reader) {
+        snprintf(t->payload_error, sizeof(t->payload_error), "%.250s", err.text);
+        return;
+    }
+    payload_reader_totals(reader, &t->payloads, &t->raw_bytes, &t->disk_bytes);
+    payload_reader_close(reader);
+}
+
+static json_t *strings(char *const *list)
+{
+    json_t *out = json_array();
+    for (; list && *list; list++)
+        /* Arguments are bytes; those that are no UTF-8 cannot be in JSON. */
+        json_array_append_new(out, json_string(*list) ? json_string(*list) : json_string("(not UTF-8)"));
+    return out;
+}
+
+static json_t *info_json(const struct trace_manifest *m, const struct graph *g, const struct totals *t)
+{
+    json_t *sandbox = json_array(), *ops = json_object();
+    for (uint32_t i = 0; i < m->nsandbox; i++)
+        json_array_append_new(sandbox, json_integer(m->sandbox[i]));
+    for (int op = 0; op < OPS; op++)
+        if (t->by_op[op])
+            json_object_set_new(ops, prism_op_name((enum prism_op)op), json_integer((json_int_t)t->by_op[op]));
+    return json_pack("{s:i, s:s*, s:s*, s:s*, s:o, s:s*, s:i, s:i, s:i, s:b, s:b, s:i, s:o,"
+                     " s:i, s:i, s:I, s:I, s:I, s:o, s:{s:I, s:I, s:I}}",
+                     "version", (int)m->version, "trace_id", m->trace_id, "created", m->created, "program_id",
+                     m->program_id, "argv", strings(m->argv), "cwd", m->cwd, "world", (int)m->world, "gpus_per_node",
+                     (int)m->gpus_per_node, "nodes", (int)m->nodes, "complete", m->complete, "calibrated",
+                     m->calibrated, "iterations", (int)m->iterations, "sandbox", sandbox, "classes",
+                     (int)g->nclasses, "communicators", (int)g->ncomms, "graph_nodes", (json_int_t)t->nodes,
+                     "groups", (json_int_t)t->comm_nodes, "measured_ranks", (json_int_t)t->measured, "ops", ops,
+                     "payloads", "count", (json_int_t)t->payloads, "raw_bytes", (json_int_t)t->raw_bytes,
+                     "disk_bytes", (json_int_t)t->disk_bytes);
+}
+
+static void print_info(const char *dir, const struct trace_manifest *m, const struct graph *g, const struct totals *t)
+{
+    char raw[40], disk[40];
+    char *ranks = format_ranks(m->sandbox, m->nsandbox);
+    printf("Trace %s (%s), captured %s\n", m->trace_id ? m->trace_id : "?", dir, m->created ? m->created : "?");
+    printf("  program        ");
+    for (char *const *arg = m->argv; arg && *arg; arg++)
+        printf(" %s", *arg);
+    printf("\n  directory       %s\n", m->cwd ? m->cwd : "?");
+    printf("  world           %u ranks, %u a node, captured on %u node%s\n", m->world, m->gpus_per_node, m->nodes,
+           m->nodes == 1 ? "" : "s");
+    printf("  state           %s, %s\n", m->complete ? "complete" : "incomplete (emulation refuses it)",
+           m->calibrated ? "calibrated" : "not calibrated");
+    printf("  sandbox ranks   %s (payload sums are exact for these)\n", m->nsandbox ? ranks : "none");
+    printf("  iterations      %u\n", m->iterations);
+    printf("  structure       %u classes of ranks, %u communicators, %llu nodes of which %llu groups; %llu ranks "
+           "measured\n",
+           g->nclasses, g->ncomms, (unsigned long long)t->nodes, (unsigned long long)t->comm_nodes,
+           (unsigned long long)t->measured);
+    for (int op = 0; op < OPS; op++)
+        if (t->by_op[op])
+            printf("    %-14s %llu\n", prism_op_name((enum prism_op)op), (unsigned long long)t->by_op[op]);
+    if (t->payload_error[0])
+        printf("  payloads        %s\n", t->payload_error);
+    else
+        printf("  payloads        %llu, %s (%s on disk)\n", (unsigned long long)t->payloads,
+               format_bytes(raw, sizeof(raw), (double)t->raw_bytes),
+               format_bytes(disk, sizeof(disk), (double)t->disk_bytes));
+    free(ranks);
+}
+
+int cli_info(int argc, char **argv)
+{
+    const char *values[CLI_MAX_OPTIONS];
+    int exit_code, first = cli_parse(argc, argv, &usage, values, false, &exit_code);
+    if (first < 0)
+        return exit_code;
+    if (argc - first != 1)
+        return cli_fail(argv[0], PRISM_EXIT_USAGE, "name one trace: %s", usage.synopsis);
+    struct prism_error err = { 0 };
+    struct trace_manifest manifest = { 0 };
+    struct graph *graph;
+    struct totals totals = { 0 };
+    if (cli_load_trace(argv[first], &manifest, &graph, &err) != 0)
+        return cli_fail_error(argv[0], &err);
+    if (graph->nclasses == 0)
+        graph_find_classes(graph);
+    count_graph(graph, &totals);
+    count_payloads(argv[first], &manifest, &totals);
+    int result = 0;
+    if (values[JSON])
+        result = print_json(info_json(&manifest, graph, &totals));
+    else
+        print_info(argv[first], &manifest, graph, &totals);
+    graph_destroy(graph);
+    trace_manifest_clear(&manifest);
+    return result;
+}

@@ -1,0 +1,31 @@
+/* load.c - a trace's manifest, graph and network profile. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "coll/network.h"
+#include "common/file.h"
+#include "graph/graph.h"
+#include "trace/trace.h"
+
+#define GRAPH_LIMIT ((size_t)4 << 30)
+
+int cli_load_trace(const char *dir, struct trace_manifest *manifest, struct graph **graph, struct prism_error *err)
+{
+    char path[4096];
+    struct bytes data = { 0 };
+    *graph = NULL;
+    if (trace_manifest_read(dir, manifest, err) != 0)
+        return -1;
+    snprintf(path, sizeof(path), "%s/graph.bin", dir);
+    if (file_read(path, GRAPH_LIMIT, &data, err) == 0)
+        *graph = graph_read(data.data, data.len, err);
+    bytes_free(&data);
+    if (*graph)
+        return 0;
+    if (err)
+        err->code = PRISM_EXIT_TRACE;
+    trace_manifest_clear(manifest);
+    return -1;
+}

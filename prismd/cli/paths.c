@@ -1,0 +1,58 @@
+/* paths.c - see paths.h. */
+#include "paths.h"
+
+#include <errno.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int own_folder(char *out, size_t len, struct prism_error *err)
+{
+    char self[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    if (n < 0)
+        return prism_error_set(err, PRISM_EXIT_SYSTEM, "/proc/self/exe: %s", strerror(errno));
+    self[n] = '\0';
+    snprintf(out, len, "%s", dirname(self));
+    return 0;
+}
+
+static int find(const char *variable, const char *relative, int mode, char *out, size_t len, struct prism_error *err)
+{
+    char folder[PATH_MAX];
+    const char *named = getenv(variable);
+    if (own_folder(folder, sizeof(folder), err) != 0)
+        return -1;
+    if (named && named[0])
+        snprintf(out, len, "%s", named);
+    else
+        snprintf(out, len, "%s/%s", folder, relative);
+    if (access(out, mode) != 0)
+        return prism_error_set(err, PRISM_EXIT_SYSTEM, "%s: %s; reinstall Prism, or name it in %s", out,
+                               strerror(errno), variable);
+    return 0;
+}
+
+int paths_daemon(char *out, size_t len, struct prism_error *err)
+{
+    return find("PRISM_DAEMON", "prismd", X_OK, out, len, err);
+}
+
+int paths_library(char *out, size_t len, struct prism_error *err)
+{
+    return find("PRISM_LIBRARY", "../lib/libprism.so", R_OK, out, len, err);
+}
+
+char *paths_absolute(const char *path)
+{
+    char *out = NULL;
+    char *cwd = path[0] == '/' ? NULL : getcwd(NULL, 0);
+    int n = asprintf(&out, "%s%s%s", cwd ? cwd : "", cwd ? "/" : "", path);
+    free(cwd);
+    if (n < 0)
+        abort();
+    return out;
+}

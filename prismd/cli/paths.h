@@ -1,0 +1,16 @@
+/* paths.h - where the parts of Prism lie: beside this executable. */
+#ifndef PRISM_CLI_PATHS_H
+#define PRISM_CLI_PATHS_H
+
+#include <stddef.h>
+
+#include "common/error.h"
+
+/* <folder of this executable>/prismd, or $PRISM_DAEMON. -1 with err when it is not there or not executable. */
+int paths_daemon(char *out, size_t len, struct prism_error *err);
+/* <folder of this executable>/../lib/libprism.so, or $PRISM_LIBRARY. -1 with err when it cannot be read. */
+int paths_library(char *out, size_t len, struct prism_error *err);
+/* path made absolute against the working directory (not resolved: it may not exist yet). malloc'ed. */
+char *paths_absolute(const char *path);
+
+#endif

@@ -1,0 +1,289 @@
+/* report_text.c - see report_text.h. Tolerates what an older or newer prismd left out. */
+#include "report_text.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+
+#define LABEL "  %-18s "
+#define SHOWN 5 /* values shown of a long list: the first ones and the last */
+
+static const char *text(const json_t *report, const char *key)
+{
+    return json_string_value(json_object_get(report, key));
+}
+
+/* A list of numbers as doubles, malloc'ed; *n of them. Other elements are NAN. */
+static double *numbers(const json_t *list, size_t *n)
+{
+    *n = json_array_size(list);
+    double *values = malloc((*n + 1) * sizeof(*values));
+    if (!values)
+        abort();
+    for (size_t i = 0; i < *n; i++) {
+        const json_t *item = json_array_get(list, i);
+        values[i] = json_is_number(item) ? json_number_value(item) : NAN;
+    }
+    return values;
+}
+
+static void print_values(FILE *out, const json_t *list, int digits)
+{
+    size_t n;
+    double *values = numbers(list, &n);
+    for (size_t i = 0; i < n; i++) {
+        if (n > SHOWN + 1 && i == SHOWN - 1) {
+            fprintf(out, "… ");
+            i = n - 1;
+        }
+        fprintf(out, "%.*g ", digits, values[i]);
+    }
+    free(values);
+}
+
+static void print_world(FILE *out, const json_t *report)
+{
+    json_int_t world = json_integer_value(json_object_get(report, "world"));
+    json_int_t per_node = json_integer_value(json_object_get(report, "gpus_per_node"));
+    if (world > 0) {
+        fprintf(out, LABEL "%lld ranks", "world", (long long)world);
+        if (per_node > 0)
+            fprintf(out, ", %lld a node", (long long)per_node);
+        fputc('\n', out);
+    }
+    const json_t *sandbox = json_object_get(report, "sandbox");
+    size_t n = json_array_size(sandbox);
+    if (n > 0) {
+        uint32_t *ranks = calloc(n, sizeof(*ranks));
+        if (!ranks)
+            abort();
+        for (size_t i = 0; i < n; i++)
+            ranks[i] = (uint32_t)json_integer_value(json_array_get(sandbox, i));
+        char *list = format_ranks(ranks, n);
+        fprintf(out, LABEL "%s\n", "sandbox ranks", list);
+        free(list);
+        free(ranks);
+    }
+    json_int_t devices = json_integer_value(json_object_get(report, "devices"));
+    if (devices > 0) {
+        fprintf(out, LABEL "%lld", "devices used", (long long)devices);
+        if (world > 0)
+            fprintf(out, " (%.2f %% of the world)", 100.0 * (double)devices / (double)world);
+        json_int_t nodes = json_integer_value(json_object_get(report, "nodes"));
+        if (nodes > 0)
+            fprintf(out, " on %lld node%s", (long long)nodes, nodes == 1 ? "" : "s");
+        fputc('\n', out);
+    }
+    if (text(report, "transport"))
+        fprintf(out, LABEL "%s\n", "transport", text(report, "transport"));
+}
+
+static void print_phases(FILE *out, const json_t *report)
+{
+    json_t *phases = json_object_get(report, "phases");
+    if (json_object_size(phases) == 0)
+        return;
+    fprintf(out, LABEL, "phases");
+    const char *name, *between = "";
+    json_t *seconds;
+    json_object_foreach(phases, name, seconds) {
+        char buf[40];
+        if (!json_is_number(seconds))
+            continue;
+        fprintf(out, "%s%s %s", between, name, format_seconds(buf, sizeof(buf), json_number_value(seconds)));
+        between = ", ";
+    }
+    fputc('\n', out);
+}
+
+/* predicted_seconds is {"mean": s, "iterations": [s…]} or a plain list. */
+static void print_prediction(FILE *out, const json_t *report)
+{
+    const json_t *predicted = json_object_get(report, "predicted_seconds");
+    const json_t *list = json_is_array(predicted) ? predicted : json_object_get(predicted, "iterations");
+    size_t n;
+    double *values = numbers(list, &n), mean = 0;
+    for (size_t i = 0; i < n; i++)
+        mean += values[i] / (double)n;
+    free(values);
+    if (json_is_number(json_object_get(predicted, "mean")))
+        mean = json_number_value(json_object_get(predicted, "mean"));
+    const json_t *error = json_object_get(report, "prediction_error");
+    if (mean <= 0 && !json_is_number(error))
+        return;
+    char buf[40];
+    fprintf(out, LABEL "%s an iteration", "predicted", format_seconds(buf, sizeof(buf), mean));
+    if (json_is_number(error))
+        fprintf(out, "; measured is off by %.2f %%", 100 * fabs(json_number_value(error)));
+    fputc('\n', out);
+}
+
+static void print_rank_list(FILE *out, const json_t *report, const char *key, const char *label, int digits)
+{
+    json_t *ranks = json_object_get(report, key), *list;
+    const char *rank;
+    if (json_object_size(ranks) == 0)
+        return;
+    fprintf(out, "  %s\n", label);
+    json_object_foreach(ranks, rank, list) {
+        fprintf(out, "    rank %-11s ", rank);
+        if (json_is_number(list))
+            fprintf(out, "%.*g", digits, json_number_value(list));
+        else
+            print_values(out, list, digits);
+        size_t n;
+        double *values = numbers(list, &n);
+        /* The first iteration carries what programs do once; the median of the others is the one to compare. */
+        if (n > 1 && strcmp(key, "iteration_seconds") == 0)
+            fprintf(out, " (median after the first %.4f s)", median(values + 1, n - 1));
+        free(values);
+        fputc('\n', out);
+    }
+}
+
+static void print_memory(FILE *out, const json_t *report)
+{
+    json_t *ranks = json_object_get(report, "peak_memory_bytes"), *bytes;
+    const char *rank;
+    if (json_object_size(ranks) == 0)
+        return;
+    fprintf(out, "  peak device memory\n");
+    json_object_foreach(ranks, rank, bytes) {
+        char buf[40];
+        fprintf(out, "    rank %-11s %s (%.0f bytes)\n", rank,
+                format_bytes(buf, sizeof(buf), json_number_value(bytes)), json_number_value(bytes));
+    }
+}
+
+static void print_pacing(FILE *out, const json_t *report)
+{
+    const json_t *pacing = json_object_get(report, "pacing_us");
+    if (!json_is_object(pacing))
+        return;
+    fprintf(out, LABEL "ends late by p50 %.0f us, p95 %.0f us, at most %.0f us\n", "pacing",
+            json_number_value(json_object_get(pacing, "p50")), json_number_value(json_object_get(pacing, "p95")),
+            json_number_value(json_object_get(pacing, "max")));
+}
+
+static void print_calibration(FILE *out, const json_t *report)
+{
+    const json_t *calibration = json_object_get(report, "calibration");
+    if (json_object_size(calibration) == 0)
+        return;
+    fprintf(out, LABEL, "calibration");
+    static const char *const keys[] = { "classes", "slices", "passes" };
+    const char *between = "";
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+        const json_t *value = json_object_get(calibration, keys[i]);
+        if (!json_is_number(value))
+            continue;
+        fprintf(out, "%s%.0f %s", between, json_number_value(value), keys[i]);
+        between = ", ";
+    }
+    fputc('\n', out);
+}
+
+/* ops: [{"op", "count", "bytes", "full_ring_bytes"}] */
+static void print_ops(FILE *out, const json_t *report)
+{
+    json_t *ops = json_object_get(report, "ops"), *row;
+    size_t i;
+    if (json_array_size(ops) == 0)
+        return;
+    fprintf(out, "  %-18s %10s %14s %18s\n", "operation", "count", "bytes moved", "of the full ring");
+    json_array_foreach(ops, i, row) {
+        char moved[40], full[40];
+        fprintf(out, "    %-16s %10.0f %14s %18s\n", text(row, "op") ? text(row, "op") : "?",
+                json_number_value(json_object_get(row, "count")),
+                format_bytes(moved, sizeof(moved), json_number_value(json_object_get(row, "bytes"))),
+                format_bytes(full, sizeof(full), json_number_value(json_object_get(row, "full_ring_bytes"))));
+    }
+}
+
+static void print_notes(FILE *out, const json_t *report)
+{
+    json_t *notes = json_object_get(report, "notes"), *note;
+    size_t i;
+    json_array_foreach(notes, i, note)
+        if (json_is_string(note))
+            fprintf(out, LABEL "%s\n", i ? "" : "notes", json_string_value(note));
+}
+
+static void print_exit(FILE *out, const json_t *report)
+{
+    const json_t *code = json_object_get(report, "exit_code");
+    if (!json_is_integer(code))
+        return;
+    const char *origin = text(report, "exit_origin");
+    fprintf(out, LABEL "%lld%s%s\n", "exit code", (long long)json_integer_value(code),
+            origin ? ", from " : "", !origin ? "" : strcmp(origin, "program") == 0 ? "the program" : "Prism itself");
+    if (text(report, "error"))
+        fprintf(out, LABEL "%s\n", "error", text(report, "error"));
+}
+
+void report_print(FILE *out, const json_t *report)
+{
+    const char *id = text(report, "trace_id");
+    fprintf(out, "Prism report%s%s\n", id ? ", trace " : "", id ? id : "");
+    print_world(out, report);
+    print_phases(out, report);
+    print_calibration(out, report);
+    print_rank_list(out, report, "iteration_seconds", "iteration seconds", 6);
+    print_prediction(out, report);
+    print_rank_list(out, report, "losses", "losses", 9);
+    print_memory(out, report);
+    print_pacing(out, report);
+    print_ops(out, report);
+    print_notes(out, report);
+    print_exit(out, report);
+}
+
+/* list[index] = value, the gap before it filled with nulls. */
+static void set_at(json_t *object, const char *rank, size_t index, double value)
+{
+    json_t *list = json_object_get(object, rank);
+    if (!list) {
+        list = json_array();
+        json_object_set_new(object, rank, list);
+    }
+    while (json_array_size(list) <= index)
+        json_array_append_new(list, json_null());
+    /* jansson cannot hold infinities; a diverged loss is null, as in the lists of other tools. */
+    json_array_set_new(list, index, isfinite(value) ? json_real(value) : json_null());
+}
+
+#define MAX_ITERATION 1000000u
+
+int report_add_losses(json_t *report, const char *path, struct prism_error *err)
+{
+    FILE *in = strcmp(path, "-") == 0 ? stdin : fopen(path, "r");
+    if (!in)
+        return prism_error_set(err, PRISM_EXIT_USAGE, "--losses-from: cannot read %s: %s", path, strerror(errno));
+    json_t *losses = json_object(), *norms = json_object();
+    char *line = NULL;
+    size_t cap = 0;
+    int used = 0;
+    while (getline(&line, &cap, in) > 0) {
+        unsigned rank, iteration;
+        double loss, norm;
+        const char *at = strstr(line, "rank ");
+        int got = at ? sscanf(at, "rank %u iteration %u loss %lf grad_norm %lf", &rank, &iteration, &loss, &norm) : 0;
+        if (got < 3 || iteration > MAX_ITERATION)
+            continue;
+        char key[16];
+        snprintf(key, sizeof(key), "%u", rank);
+        set_at(losses, key, iteration, loss);
+        if (got == 4)
+            set_at(norms, key, iteration, norm);
+        used++;
+    }
+    free(line);
+    if (in != stdin)
+        fclose(in);
+    json_object_set_new(report, "losses", losses);
+    json_object_set_new(report, "grad_norms", norms);
+    return used;
+}
