@@ -50,7 +50,8 @@ release_services() {
 
 # As root. Arguments: packages.
 install() {
-    local log
+    # Global: the trap below runs after this function.
+    log=
     exec 9>"${PRISM_DEPS_LOCK:-/run/prism-deps.lock}" && flock 9 || die "cannot lock /run/prism-deps.lock"
     log=$(mktemp) || exit 1
     trap 'release_services; rm -f "$log"' EXIT
