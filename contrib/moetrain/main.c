@@ -15,7 +15,6 @@ static void choose_device(const struct bootstrap *bootstrap)
     if (local < 0)
         local = bootstrap_rank(bootstrap);
     CUDA_CHECK(cudaSetDevice(local % count));
-    CUDA_CHECK(cudaSetDeviceFlags(cudaDeviceScheduleBlockingSync));
     const char *missing = kernels_open();
     if (missing)
         die("%s", missing);
@@ -94,6 +93,7 @@ int main(int argc, char **argv)
     groups_create(&trainer.groups, &trainer.layout, bootstrap, options.use_split, (int)options.wait_streams);
     trainer_create(&trainer);
     train(&trainer);
+    trainer_destroy(&trainer);
     groups_destroy(&trainer.groups);
     bootstrap_close(bootstrap);
     return 0;

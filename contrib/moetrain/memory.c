@@ -3,21 +3,21 @@
 #include <stdlib.h>
 
 #include "check.h"
+#include "resources.h"
 
 static size_t live, peak;
 
 void *memory_allocate(size_t bytes)
 {
-    void *address;
-    bytes = bytes ? bytes : 1;
-    cudaError_t error = cudaMalloc(&address, bytes);
-    if (error == cudaErrorMemoryAllocation)
-        die("the device has no room for %zu bytes more (%zu are in use): use a smaller model or micro-batch", bytes,
-            live);
-    CUDA_CHECK(error);
-    live += bytes;
+    void *address = resource_device(bytes);
+    live += bytes ? bytes : 1;
     peak = live > peak ? live : peak;
     return address;
+}
+
+void memory_released(void)
+{
+    live = 0;
 }
 
 size_t memory_peak(void)
@@ -59,6 +59,12 @@ void pool_give(struct pool *pool, const void *address)
     for (int i = 0; i < pool->count; i++)
         if (pool->blocks[i].address == address)
             pool->blocks[i].taken = 0;
+}
+
+void pool_clear(struct pool *pool)
+{
+    free(pool->blocks);
+    *pool = (struct pool){NULL, 0, 0};
 }
 
 void *slab_carve(struct slab *slab, size_t bytes)

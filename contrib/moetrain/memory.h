@@ -9,8 +9,11 @@
 
 #include <stddef.h>
 
-/* cudaMalloc of bytes (0 is served as 1); dies with the sizes when the device is full. */
+/* resource_device, and its size (0 counts as 1) in the account. */
 void *memory_allocate(size_t bytes);
+
+/* The account after resources_release: nothing is live. */
+void memory_released(void);
 
 /* The highest number of bytes that were allocated at once. */
 size_t memory_peak(void);
@@ -29,8 +32,11 @@ struct pool {
 /* A block of at least bytes: the smallest free one that wastes no more than half, else a new one. */
 void *pool_take(struct pool *pool, size_t bytes);
 
-/* NULL is fine. */
+/* An address that is not of the pool is left alone. */
 void pool_give(struct pool *pool, const void *address);
+
+/* Frees the list of blocks; their memory goes with resources_release. */
+void pool_clear(struct pool *pool);
 
 /* Carves one allocation into parts. A first pass with base NULL adds up used; allocate that and pass again. */
 struct slab {

@@ -1,7 +1,5 @@
 #include "trainer.h"
 
-#include <stdlib.h>
-
 #include "data.h"
 
 /* Sizes that many functions need. */
@@ -88,14 +86,6 @@ static void carve_all(struct trainer *t, struct slab *slab)
         carve_head(t, slab);
 }
 
-static void *zeroed(size_t count, size_t size)
-{
-    void *memory = calloc(count, size);
-    if (!memory)
-        die("out of host memory");
-    return memory;
-}
-
 void model_create(struct trainer *t)
 {
     const struct options *o = t->options;
@@ -105,21 +95,21 @@ void model_create(struct trainer *t)
     m->max_rows = (int)(o->micro_batch * o->seq);
     m->in_flight = o->micro_batches < ahead ? (int)o->micro_batches : ahead;
     m->inputs_count = m->in_flight + 1;
-    m->inputs = zeroed((size_t)m->inputs_count, sizeof *m->inputs);
-    m->stash = zeroed((size_t)(m->in_flight * t->params.layer_count), sizeof *m->stash);
-    m->lengths = zeroed((size_t)o->micro_batches, sizeof *m->lengths);
+    m->inputs = resource_host((size_t)m->inputs_count, sizeof *m->inputs);
+    m->stash = resource_host((size_t)(m->in_flight * t->params.layer_count), sizeof *m->stash);
+    m->lengths = resource_host((size_t)o->micro_batches, sizeof *m->lengths);
     carve_all(t, &slab);
     slab.base = memory_allocate(slab.used);
     slab.used = 0;
     carve_all(t, &slab);
     size_t tokens = (size_t)o->micro_batches * (size_t)m->max_rows * sizeof(int);
-    m->host_tokens = trainer_pinned(tokens);
-    m->host_targets = trainer_pinned(tokens);
-    m->host_counts = trainer_pinned(2 * (size_t)o->experts * sizeof(int));
-    t->streams.expert = trainer_stream();
-    t->events.expert_begin = trainer_event();
-    t->events.expert_end = trainer_event();
-    t->events.counts_read = trainer_event();
+    m->host_tokens = resource_pinned(tokens);
+    m->host_targets = resource_pinned(tokens);
+    m->host_counts = resource_pinned(2 * (size_t)o->experts * sizeof(int));
+    t->streams.expert = resource_stream();
+    t->events.expert_begin = resource_event();
+    t->events.expert_end = resource_event();
+    t->events.counts_read = resource_event();
 }
 
 void model_begin_iteration(struct trainer *t)

@@ -4,7 +4,7 @@ MOETRAIN_INCLUDE ?= lib/abi
 MOETRAIN_PMIX_INCLUDE := $(firstword $(wildcard /usr/lib/*/pmix2/include /usr/include/pmix))
 MOETRAIN_CFLAGS := -isystem $(MOETRAIN_INCLUDE) $(addprefix -isystem ,$(MOETRAIN_PMIX_INCLUDE))
 MOETRAIN_TRAINER := check.c data.c groups.c host_math.c kernels_host.c layout.c memory.c model.c moe.c optimizer.c \
-    options.c params.c pipeline.c trainer.c waits.c
+    options.c params.c pipeline.c resources.c trainer.c waits.c
 MOETRAIN_LINK := -L$(LIB)/softgpu -lcudart -lnccl -Wl,--allow-shlib-undefined -levent_core -lxxhash -lm -ldl
 
 $(eval $(call program,moetrain,contrib/moetrain,main.c bootstrap.c bootstrap_pmix.c $(MOETRAIN_TRAINER),c10d common,$(MOETRAIN_LINK),$(MOETRAIN_CFLAGS)))
@@ -29,3 +29,24 @@ $(OBJ)/contrib/moetrain/double/%.o: contrib/moetrain/%.c $(FLAGS_STAMP)
 	$(Q)$(CC) $(BASE_CFLAGS) $(MODULE_CFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
 SYSTEM_TESTS += contrib/moetrain/test/moetrain.bats
+
+# For real GPUs: needs nvcc and NVIDIA's libraries.
+NVCC ?= $(firstword $(wildcard /usr/local/cuda/bin/nvcc) $(shell command -v nvcc 2>/dev/null))
+MOETRAIN_CUDA_HOME := $(patsubst %/bin/,%,$(dir $(NVCC)))
+MOETRAIN_CUDA_FLAGS ?= -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=[sm_90,compute_90]
+MOETRAIN_CUDA_SOURCES := main.c bootstrap.c bootstrap_pmix.c $(filter-out kernels_host.c host_math.c,$(MOETRAIN_TRAINER))
+MOETRAIN_CUDA_OBJECTS := $(patsubst %.c,$(OBJ)/contrib/moetrain/cuda/%.o,$(MOETRAIN_CUDA_SOURCES)) $(OBJ)/contrib/moetrain/cuda/kernels_cuda.o
+
+.PHONY: moetrain-cuda
+moetrain-cuda: $(if $(NVCC),$(BIN)/moetrain-cuda) ## moetrain with kernels for real GPUs (needs nvcc and NCCL)
+	@$(if $(NVCC),true,echo 'moetrain-cuda: there is no nvcc in PATH or /usr/local/cuda; set NVCC=' >&2; exit 1)
+
+$(BIN)/moetrain-cuda: $(MOETRAIN_CUDA_OBJECTS) $(call archives,c10d common)
+$(BIN)/moetrain-cuda: PROGRAM_LIBS := $(call archives,c10d common) -L$(MOETRAIN_CUDA_HOME)/lib64 -lcudart -lnccl -levent_core -lxxhash -lm -ldl -lstdc++
+$(MOETRAIN_CUDA_OBJECTS): MODULE_CFLAGS := -Ilib -isystem $(MOETRAIN_CUDA_HOME)/include $(addprefix -isystem ,$(MOETRAIN_PMIX_INCLUDE))
+$(OBJ)/contrib/moetrain/cuda/%.o: contrib/moetrain/%.c $(FLAGS_STAMP)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(BASE_CFLAGS) $(MODULE_CFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+$(OBJ)/contrib/moetrain/cuda/%.o: contrib/moetrain/%.cu $(FLAGS_STAMP) contrib/moetrain/kernels.h
+	@mkdir -p $(@D)
+	$(Q)$(NVCC) $(MOETRAIN_CUDA_FLAGS) -O2 -Xcompiler -Wall -c -o $@ $<

@@ -5,8 +5,6 @@
  */
 #include "trainer.h"
 
-#include <stdlib.h>
-
 void moe_stash(struct trainer *t, struct slab *slab, struct layer_stash *stash)
 {
     size_t rows = (size_t)t->model.max_rows, experts = (size_t)t->options->experts, ranks = (size_t)t->layout.ep;
@@ -17,9 +15,7 @@ void moe_stash(struct trainer *t, struct slab *slab, struct layer_stash *stash)
     stash->received_counts = slab_carve(slab, experts * sizeof(int));
     if (stash->sent_rows)
         return;
-    stash->sent_rows = calloc(2 * ranks, sizeof(int));
-    if (!stash->sent_rows)
-        die("out of host memory");
+    stash->sent_rows = resource_host(2 * ranks, sizeof(int));
     stash->received_rows = stash->sent_rows + ranks;
 }
 

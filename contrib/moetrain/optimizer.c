@@ -4,11 +4,11 @@
 
 void optimizer_create(struct trainer *t)
 {
-    t->streams.reduce = trainer_stream();
-    t->events.reduced = trainer_event();
-    t->events.sums_read = trainer_event();
+    t->streams.reduce = resource_stream();
+    t->events.reduced = resource_event();
+    t->events.sums_read = resource_event();
     t->sums = memory_allocate(2 * sizeof *t->sums);
-    t->host_sums = trainer_pinned(2 * sizeof *t->host_sums);
+    t->host_sums = resource_pinned(2 * sizeof *t->host_sums);
 }
 
 void optimizer_reduce(struct trainer *t, int index)

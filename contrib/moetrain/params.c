@@ -8,6 +8,7 @@
 #include "check.h"
 #include "data.h"
 #include "memory.h"
+#include "resources.h"
 
 enum split { SPLIT_NONE, SPLIT_COLUMNS, SPLIT_ROWS };
 
@@ -211,17 +212,17 @@ void params_create(struct params *params, const struct options *options, const s
     memset(params, 0, sizeof *params);
     params->layer_count = (int)(options->layers / options->pp);
     size_t tensors = (size_t)params->layer_count * MAX_TENSORS_A_LAYER + MAX_TENSORS_BESIDE;
-    params->layers = calloc((size_t)params->layer_count, sizeof *params->layers);
-    params->buckets = calloc(2 * (size_t)params->layer_count + 2, sizeof *params->buckets);
+    params->layers = resource_host((size_t)params->layer_count, sizeof *params->layers);
+    params->buckets = resource_host(2 * (size_t)params->layer_count + 2, sizeof *params->buckets);
     plan.tensors = calloc(tensors, sizeof *plan.tensors);
     plan.expert = calloc(tensors, sizeof *plan.expert);
-    if (!params->layers || !params->buckets || !plan.tensors || !plan.expert)
+    if (!plan.tensors || !plan.expert)
         die("out of host memory");
     plan_stage(&plan);
     set_values(&plan);
     set_segments(&plan);
     for (int i = 0; i < params->bucket_count; i++)
-        CUDA_CHECK(cudaEventCreateWithFlags(&params->buckets[i].complete, cudaEventDisableTiming));
+        params->buckets[i].complete = resource_event();
     free(plan.tensors);
     free(plan.expert);
 }

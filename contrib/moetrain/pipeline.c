@@ -6,8 +6,6 @@
  */
 #include "trainer.h"
 
-#include <stdlib.h>
-
 struct step {
     bool forward;
     int micro_batch;
@@ -28,11 +26,9 @@ static struct step step_at(const struct trainer *t, int i)
 
 static cudaEvent_t *make_events(int count)
 {
-    cudaEvent_t *events = calloc((size_t)count, sizeof *events);
-    if (!events)
-        die("out of host memory");
+    cudaEvent_t *events = resource_host((size_t)count, sizeof *events);
     for (int i = 0; i < count; i++)
-        events[i] = trainer_event();
+        events[i] = resource_event();
     return events;
 }
 
@@ -44,17 +40,17 @@ void pipeline_create(struct trainer *t)
     e->output_ready = make_events(t->model.in_flight);
     e->output_free = make_events(t->model.in_flight);
     for (int i = 0; i < GRADIENT_SLOTS; i++) {
-        e->gradient_ready[i] = trainer_event();
-        e->gradient_done[i] = trainer_event();
-        e->gradient_free[i] = trainer_event();
+        e->gradient_ready[i] = resource_event();
+        e->gradient_done[i] = resource_event();
+        e->gradient_free[i] = resource_event();
     }
     if (!trainer_is_first_stage(t)) {
-        t->streams.receive_forward = trainer_stream();
-        t->streams.send_backward = trainer_stream();
+        t->streams.receive_forward = resource_stream();
+        t->streams.send_backward = resource_stream();
     }
     if (!trainer_is_last_stage(t)) {
-        t->streams.receive_backward = trainer_stream();
-        t->streams.send_forward = trainer_stream();
+        t->streams.receive_backward = resource_stream();
+        t->streams.send_forward = resource_stream();
     }
 }
 

@@ -1,30 +1,8 @@
 #include "trainer.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "data.h"
-
-cudaStream_t trainer_stream(void)
-{
-    cudaStream_t stream;
-    CUDA_CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-    return stream;
-}
-
-cudaEvent_t trainer_event(void)
-{
-    cudaEvent_t event;
-    CUDA_CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming | cudaEventBlockingSync));
-    return event;
-}
-
-void *trainer_pinned(size_t bytes)
-{
-    void *address;
-    CUDA_CHECK(cudaHostAlloc(&address, bytes ? bytes : 1, cudaHostAllocDefault));
-    return address;
-}
 
 void trainer_order(cudaStream_t earlier, cudaEvent_t event, cudaStream_t later)
 {
@@ -51,10 +29,10 @@ static void set_grids(struct trainer *t)
 void trainer_create(struct trainer *t)
 {
     set_grids(t);
-    t->streams.compute = trainer_stream();
-    CUDA_CHECK(cudaEventCreateWithFlags(&t->events.begin, cudaEventBlockingSync));
-    for (int i = 0; i < 2; i++)
-        CUDA_CHECK(cudaEventCreateWithFlags(&t->events.end[i], cudaEventBlockingSync));
+    t->streams.compute = resource_stream();
+    t->events.begin = resource_timer();
+    t->events.end[0] = resource_timer();
+    t->events.end[1] = resource_timer();
     params_create(&t->params, t->options, &t->layout);
     model_create(t);
     pipeline_create(t);
@@ -87,4 +65,11 @@ struct result trainer_iterate(struct trainer *t)
     result.seconds = milliseconds / 1e3;
     t->iteration++;
     return result;
+}
+
+void trainer_destroy(struct trainer *t)
+{
+    pool_clear(&t->model.pool);
+    resources_release();
+    memory_released();
 }

@@ -17,6 +17,7 @@
 #include "memory.h"
 #include "options.h"
 #include "params.h"
+#include "resources.h"
 
 /* What the forward pass of a layer leaves for its backward pass. Device memory, sized for --seq; the members of the
  * last paragraph are sized by the data, taken from the pool in forward and given back in backward. */
@@ -97,6 +98,8 @@ struct result {
 /* trainer.c. layout and groups are set by the caller, all else zero. */
 void trainer_create(struct trainer *trainer);
 struct result trainer_iterate(struct trainer *trainer);
+/* Give back all that trainer_create made; options, layout and groups stay. */
+void trainer_destroy(struct trainer *trainer);
 
 /* model.c. Both enqueue on the compute stream; gradients is transformed in place from that of the stage's output (any
  * values on the last stage) to that of its input. last: no more micro-batches follow, so a bucket that is complete is
@@ -129,10 +132,6 @@ void waits_create(struct trainer *trainer);
 void waits_begin(struct trainer *trainer);
 void waits_end(struct trainer *trainer);
 
-/* Helpers. */
-cudaStream_t trainer_stream(void);
-cudaEvent_t trainer_event(void);
-void *trainer_pinned(size_t bytes);
 /* later waits for all that is enqueued on earlier now, by way of event. */
 void trainer_order(cudaStream_t earlier, cudaEvent_t event, cudaStream_t later);
 

@@ -2,8 +2,6 @@
  * world, and the last rank is late. */
 #include "trainer.h"
 
-#include <stdlib.h>
-
 /* How late, before --cost-scale. */
 static const double late_microseconds = 2000;
 
@@ -12,21 +10,18 @@ void waits_create(struct trainer *t)
     int count = t->groups.waiting_count;
     if (count == 0)
         return;
-    t->streams.waits = calloc((size_t)count, sizeof *t->streams.waits);
-    t->events.waits_end = calloc((size_t)count, sizeof *t->events.waits_end);
-    real *ranks = calloc((size_t)count, sizeof *ranks);
-    if (!t->streams.waits || !t->events.waits_end || !ranks)
-        die("out of host memory");
-    t->events.waits_begin = trainer_event();
+    t->streams.waits = resource_host((size_t)count, sizeof *t->streams.waits);
+    t->events.waits_end = resource_host((size_t)count, sizeof *t->events.waits_end);
+    real *ranks = resource_host((size_t)count, sizeof *ranks);
+    t->events.waits_begin = resource_event();
     for (int i = 0; i < count; i++) {
-        t->streams.waits[i] = trainer_stream();
-        t->events.waits_end[i] = trainer_event();
+        t->streams.waits[i] = resource_stream();
+        t->events.waits_end[i] = resource_event();
         ranks[i] = (real)(t->layout.rank + i);
     }
     t->wait_values = memory_allocate(2 * (size_t)count * sizeof(real));
-    t->host_waits = trainer_pinned((size_t)count * sizeof(real));
+    t->host_waits = resource_pinned((size_t)count * sizeof(real));
     CUDA_CHECK(cudaMemcpy(t->wait_values, ranks, (size_t)count * sizeof(real), cudaMemcpyHostToDevice));
-    free(ranks);
 }
 
 void waits_begin(struct trainer *t)

@@ -37,6 +37,27 @@ cudaError_t cudaHostAlloc(void **address, size_t size, unsigned int flags)
     return cudaMalloc(address, size);
 }
 
+cudaError_t cudaFree(void *address)
+{
+    free(address);
+    return cudaSuccess;
+}
+
+cudaError_t cudaFreeHost(void *address)
+{
+    return cudaFree(address);
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream)
+{
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event)
+{
+    return cudaSuccess;
+}
+
 cudaError_t cudaMemcpy(void *to, const void *from, size_t size, enum cudaMemcpyKind kind)
 {
     memcpy(to, from, size);

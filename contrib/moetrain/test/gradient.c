@@ -47,6 +47,8 @@ static void check_gradients(int argc, char **argv)
     }
     assert_true(largest > 0.1);
     test_free(gradients);
+    trainer_destroy(&t);
+    groups_destroy(&t.groups);
 }
 
 #define CHECK(...)                                                                                                   \

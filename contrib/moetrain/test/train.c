@@ -26,6 +26,7 @@ static void train(int argc, char **argv, struct result *results)
     trainer_create(&t);
     for (long i = 0; i < options.iterations; i++)
         results[i] = trainer_iterate(&t);
+    trainer_destroy(&t);
     groups_destroy(&t.groups);
 }
 
