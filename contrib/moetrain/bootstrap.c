@@ -21,15 +21,15 @@ struct bootstrap {
     struct c10d_client *client;
 };
 
-/* The variable as a number of least to most; dies if it is anything else. fallback < least: it must be set. */
-static int read_number(const char *name, long least, long most, long fallback)
+/* The variable as a number of least to most; dies if it is anything else, or if it must be set and is not. */
+static int read_number(const char *name, long least, long most, bool required, int fallback)
 {
     const char *text = getenv(name);
     char *end;
     if (!text || !*text) {
-        if (fallback < least)
+        if (required)
             die("RANK is set but %s is not; the launcher must set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT", name);
-        return (int)fallback;
+        return fallback;
     }
     errno = 0;
     long number = strtol(text, &end, 10);
@@ -42,7 +42,7 @@ static void open_store(struct bootstrap *b)
 {
     struct prism_error error = {0};
     const char *address = getenv("MASTER_ADDR"), *agent = getenv("TORCHELASTIC_USE_AGENT_STORE");
-    uint16_t port = (uint16_t)read_number("MASTER_PORT", 1, 65535, 0);
+    uint16_t port = (uint16_t)read_number("MASTER_PORT", 1, 65535, true, 0);
     if (!address || !*address)
         die("RANK is set but MASTER_ADDR is not; it names the host of rank 0");
     b->way = WAY_STORE;
@@ -72,10 +72,10 @@ struct bootstrap *bootstrap_open(long timeout_seconds)
         die("out of host memory");
     b->timeout_ms = (int)(timeout_seconds * 1000);
     b->world = 1;
-    b->local_rank = read_number("LOCAL_RANK", 0, INT32_MAX, -1);
+    b->local_rank = read_number("LOCAL_RANK", 0, INT32_MAX, false, -1);
     if (getenv("RANK")) {
-        b->world = read_number("WORLD_SIZE", 1, 1 << 24, 0);
-        b->rank = read_number("RANK", 0, b->world - 1, -1);
+        b->world = read_number("WORLD_SIZE", 1, 1 << 24, true, 0);
+        b->rank = read_number("RANK", 0, b->world - 1, true, 0);
         check_set_rank(b->rank);
         if (b->world > 1)
             open_store(b);
