@@ -142,7 +142,7 @@ def full_run(tools, case, seed, time_scale, exact=True):
     stats = os.path.join(tools.work, f"stats-{case.name}-full-{seed}")
     clear(stats)
     env = tools.environment(time_scale, seed, stats, case.environment)
-    argv = [tools.launch, "-n", str(case.world), "--gpus-per-node", str(case.gpus_per_node), "--"]
+    argv = [tools.launch, "-g", str(case.gpus_per_node), str(case.world), "--"]
     argv += case.program(tools.moetrain, exact=exact)
     output = tools.call(argv, env, os.path.join(tools.work, f"{case.name}-full-{seed}.log"), 900)
     return finish(output, stats, range(case.world), case.iterations)
@@ -154,8 +154,8 @@ def measure_network(tools, case, time_scale):
     if os.path.exists(path):
         return path
     env = tools.environment(time_scale, 1, os.path.join(tools.work, "stats-doctor"))
-    argv = [tools.launch, "-n", str(min(case.world, 32)), "--gpus-per-node", str(case.gpus_per_node), "--",
-            tools.prism, "doctor", "--measure", "--output", path]
+    argv = [tools.launch, "-g", str(case.gpus_per_node), str(min(case.world, 32)), "--", tools.prism,
+            "doctor", "--measure", "--output", path]
     tools.call(argv, env, os.path.join(tools.work, f"doctor-{case.name}.log"), 900)
     return path
 

@@ -1,1 +1,13 @@
+# System tests of `prism run`, and the programs that they run.
 SYSTEM_TESTS += $(sort $(wildcard tests/system/*.bats))
+
+SYSTEM_SOFTGPU := -L$(LIB)/softgpu -lcudart -lnccl -Wl,--allow-shlib-undefined
+$(eval $(call test_program,looper,tests/system,looper.c,c10d common,$(SYSTEM_SOFTGPU) -levent_core -lxxhash,-isystem lib/abi))
+$(B)/test/looper: $(LIB)/softgpu/libcudart.so.13 $(LIB)/softgpu/libnccl.so.2
+$(eval $(call test_program,silent,tests/system,silent.c))
+
+# Not with sanitizers, which have no static form.
+$(B)/test/silent-static: tests/system/silent.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) -static -O1 -o $@ $<
+TEST_PROGRAMS += $(B)/test/silent-static

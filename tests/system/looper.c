@@ -1,0 +1,120 @@
+/* looper.c - a small NCCL program for fault tests: all-reduces in a loop, with faults that a file asks for, so that the
+ * command line (which names the program to a trace) stays the same.
+ *
+ *   looper FAULT_FILE ITERATIONS [MILLISECONDS]
+ *
+ * FAULT_FILE, read in every iteration, may hold one line "crash R I", "exit R I CODE" or "hang R I": what rank R does
+ * at the start of iteration I. Prints "rank R iteration I sum S" and at the end "rank R done".
+ */
+#include <cuda_runtime_api.h>
+#include <nccl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "c10d/client.h"
+#include "c10d/server.h"
+
+#define COUNT 4096
+
+static int number(const char *name)
+{
+    const char *value = getenv(name);
+    if (!value) {
+        fprintf(stderr, "looper: %s is not set\n", name);
+        exit(2);
+    }
+    return atoi(value);
+}
+
+static void cuda(cudaError_t result)
+{
+    if (result != cudaSuccess) {
+        fprintf(stderr, "looper: CUDA: %s\n", cudaGetErrorString(result));
+        exit(5);
+    }
+}
+
+static void nccl(ncclResult_t result)
+{
+    if (result != ncclSuccess) {
+        fprintf(stderr, "looper: NCCL: %s\n", ncclGetErrorString(result));
+        exit(6);
+    }
+}
+
+static ncclUniqueId exchange_id(int rank)
+{
+    struct prism_error err = { 0 };
+    const char *agent = getenv("TORCHELASTIC_USE_AGENT_STORE"), *host = getenv("MASTER_ADDR");
+    uint16_t port = (uint16_t)number("MASTER_PORT");
+    ncclUniqueId id;
+    void *value = NULL;
+    size_t len = 0;
+    if (rank == 0 && !(agent && strcmp(agent, "True") == 0))
+        c10d_server_start_thread(NULL, port, NULL, &err); /* lives as long as the process */
+    struct c10d_client *store = c10d_client_connect(host, port, 60000, &err);
+    if (rank == 0)
+        nccl(ncclGetUniqueId(&id));
+    if (!store || (rank == 0 && c10d_client_set(store, "looper/id", &id, sizeof(id), &err) != 0) ||
+        c10d_client_get(store, "looper/id", 60000, &value, &len, &err) != 0 || len != sizeof(id)) {
+        fprintf(stderr, "looper: store: %s\n", err.text);
+        exit(4);
+    }
+    memcpy(&id, value, sizeof(id));
+    free(value);
+    c10d_client_close(store);
+    return id;
+}
+
+static void fault(const char *path, int rank, int iteration)
+{
+    char what[16] = "";
+    int who = -1, when = -1, code = 0;
+    FILE *in = fopen(path, "r");
+    int n = in ? fscanf(in, "%15s %d %d %d", what, &who, &when, &code) : 0;
+    if (in)
+        fclose(in);
+    if (n < 3 || who != rank || when != iteration)
+        return;
+    fflush(stdout);
+    if (strcmp(what, "crash") == 0)
+        raise(SIGSEGV);
+    if (strcmp(what, "exit") == 0) {
+        printf("rank %d leaves early\n", rank);
+        exit(code);
+    }
+    for (;;)
+        pause();
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 3)
+        return 2;
+    int rank = number("RANK"), size = number("WORLD_SIZE"), iterations = atoi(argv[2]);
+    int pause_ms = argc > 3 ? atoi(argv[3]) : 0;
+    cudaStream_t stream;
+    ncclComm_t comm;
+    float *buffer, host = 0;
+    cuda(cudaSetDevice(number("LOCAL_RANK")));
+    cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    cuda(cudaMalloc((void **)&buffer, COUNT * sizeof(float)));
+    nccl(ncclCommInitRank(&comm, size, exchange_id(rank), rank));
+    for (int i = 0; i < iterations; i++) {
+        fault(argv[1], rank, i);
+        host = (float)(rank + i);
+        cuda(cudaMemcpyAsync(buffer, &host, sizeof(host), cudaMemcpyHostToDevice, stream));
+        nccl(ncclAllReduce(buffer, buffer, COUNT, ncclFloat32, ncclSum, comm, stream));
+        cuda(cudaMemcpyAsync(&host, buffer, sizeof(host), cudaMemcpyDeviceToHost, stream));
+        cuda(cudaStreamSynchronize(stream));
+        printf("rank %d iteration %d sum %.0f\n", rank, i, (double)host);
+        fflush(stdout);
+        usleep((useconds_t)pause_ms * 1000);
+    }
+    nccl(ncclCommDestroy(comm));
+    printf("rank %d done\n", rank);
+    return 0;
+}
