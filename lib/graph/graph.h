@@ -30,6 +30,10 @@
 #include "common/bytes.h"
 #include "common/error.h"
 
+/* Limits, so that a damaged file cannot ask for absurd memory. */
+#define GRAPH_STREAMS_MAX 65536u
+#define GRAPH_COMMS_MAX   1048576u
+
 enum graph_kind {
     GRAPH_COMM = 1, /* a group of NCCL operations on one communicator: one gate */
     GRAPH_RECORD,   /* event record (also the point a host synchronisation waits for) */
@@ -93,7 +97,9 @@ struct graph {
 struct graph *graph_create(uint32_t world, uint32_t gpus_per_node);
 void graph_destroy(struct graph *g); /* NULL is fine */
 
-/* Building (capture). Communicators and nodes are copied; nodes must come in issue order. */
+/* Building (capture). Communicators and nodes are copied; nodes must come in issue order. A node may name a
+ * communicator that becomes a member later (graph_set_member), but before graph_check. -1: out of range (rank, kind,
+ * dep beyond the first node, a COMM node without parts or parts of another kind, works measured already). */
 int graph_add_comm(struct graph *g, const int32_t *ranks, uint32_t size);        /* returns the global index */
 int graph_set_member(struct graph *g, uint32_t rank, uint32_t comm, int32_t global, int32_t comm_rank);
 /* first_part and nparts of node are ignored; parts are appended. */

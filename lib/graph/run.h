@@ -30,11 +30,16 @@ struct graph_run_ops {
 
 struct graph_run_options {
     const uint8_t *external; /* world flags, borrowed for the run's life; NULL = none */
-    uint32_t iterations;     /* how many iterations virtual ranks go (looping the last recorded one); 0 = as recorded */
+    uint32_t iterations;     /* how many iterations virtual ranks go (looping the last recorded one); 0 = as recorded.
+                                At least the recorded number: set-up, iterations, teardown (the teardown follows the
+                                last loop). Fewer: no teardown. UINT32_MAX with a lookahead: as long as it takes. */
     uint32_t lookahead;      /* with externals: virtual ranks run at most this many iterations ahead of the slowest
-                                external one; 0 = no bound */
+                                external one (2 is a good value, since ranks' iterations may be shifted against each
+                                other by one); 0 = no bound */
 };
 
+/* options may be NULL (everything virtual, as recorded). The graph must outlive the run and not change. NULL: the graph is
+ * not consistent (an index out of range); graph_check tells which. */
 struct graph_run *graph_run_create(const struct graph *g, const struct graph_run_ops *ops,
                                    const struct graph_run_options *options);
 void graph_run_destroy(struct graph_run *run);
@@ -42,16 +47,22 @@ void graph_run_destroy(struct graph_run *run);
 /* Let every virtual rank begin at t0_ns and go as far as it can. */
 void graph_run_begin(struct graph_run *run, int64_t t0_ns);
 
-/* Group `ordinal` of the rank's communicator number `comm` has arrived. live_parts (may be NULL) replaces the recorded
- * parts where sizes are data-dependent. -1: beyond what the graph knows (no such communicator). */
+/* Group `ordinal` of the rank's communicator number `comm` has arrived; once each, in any order. live_parts (may be NULL,
+ * copied) replaces the recorded parts where sizes are data-dependent: they go to duration_ns and decide on eager sends;
+ * who is matched with whom is always as recorded. Ordinals within the iterations played beyond the recorded ones stand
+ * for groups of the last recorded iteration. -1 with err (PRISM_EXIT_DIVERGED): beyond what the graph knows (no such
+ * communicator, or more groups than recorded and looped); nothing has changed then. */
 int graph_run_arrive(struct graph_run *run, uint32_t rank, uint32_t comm, uint32_t ordinal, int64_t start_ns,
                      const struct graph_part *live_parts, uint32_t nlive, struct prism_error *err);
 
-/* Number of virtual nodes still blocked (0 = every timeline came to its end); with no externals anything else than 0
+/* Number of timelines still blocked, each at one node (0 = all came to their end); with no externals anything else than 0
  * at the end is a deadlock: why (may be NULL) names one blocked rank, node and what it waits for. */
 uint64_t graph_run_blocked(const struct graph_run *run, char *why, size_t why_len);
 
-/* Result in virtual time: when each rank's iteration i began and ended (max over its timelines' nodes of that iteration). */
+/* Result: when the rank's iteration ended (max over its timelines' nodes of that iteration; of an external rank, over its
+ * groups). It began when the one before ended (the first one: graph_run_setup_end, or t0 when that is INT64_MIN: no
+ * set-up). INT64_MIN when nothing of it is known; final when every timeline has gone past it. */
 int64_t graph_run_iteration_end(const struct graph_run *run, uint32_t rank, uint32_t iteration);
+int64_t graph_run_setup_end(const struct graph_run *run, uint32_t rank);
 
 #endif

@@ -1,0 +1,4 @@
+# graph: needs -lzstd -lxxhash and common at link time.
+$(eval $(call static_library,graph,lib/graph,graph.c feeds.c validate.c run.c run_setup.c run_table.c run_match.c run_lines.c run_why.c))
+GRAPH_LINK := -lzstd -lxxhash
+$(eval $(call unit_test,graph_run_hand,lib/graph/test,run_hand.c,graph common,$(GRAPH_LINK)))

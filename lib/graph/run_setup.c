@@ -1,0 +1,283 @@
+/* run_setup.c - tables made once a run: links between nodes of a line, sequence numbers of parts, the loop. */
+#include "graph/run_setup.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void *allocate(size_t n, size_t size)
+{
+    void *p = calloc(n ? n : 1, size);
+    if (!p)
+        abort();
+    return p;
+}
+
+/* ---- Slots ---- */
+
+static const uint32_t *bounds_of(const struct graph_rank *g, uint32_t whole[2], uint32_t *n)
+{
+    if (g->niterations) {
+        *n = g->niterations;
+        return g->iterations;
+    }
+    whole[0] = 0;
+    whole[1] = g->nnodes;
+    *n = 1;
+    return whole;
+}
+
+struct slot_place run_slot_of(const struct run_rank *r, uint32_t n, uint32_t k)
+{
+    uint32_t whole[2], count;
+    const uint32_t *bounds = bounds_of(r->recorded, whole, &count);
+    if (n < bounds[0])
+        return (struct slot_place){0, bounds[0]};
+    if (n >= bounds[count])
+        return (struct slot_place){r->total + 1, NONE};
+    if (k)
+        return (struct slot_place){count + k, bounds[count]};
+    uint32_t low = 0, high = count; /* bounds[low] <= n < bounds[high] */
+    while (high - low > 1) {
+        uint32_t middle = low + (high - low) / 2;
+        if (bounds[middle] <= n)
+            low = middle;
+        else
+            high = middle;
+    }
+    return (struct slot_place){low + 1, bounds[high]};
+}
+
+void run_slot_raise(struct run_rank *r, uint32_t slot, int64_t end_ns)
+{
+    if (slot >= r->nslots) {
+        uint32_t n = r->nslots ? r->nslots : 16;
+        while (n <= slot)
+            n *= 2;
+        r->slots = realloc(r->slots, n * sizeof *r->slots);
+        if (!r->slots)
+            abort();
+        for (uint32_t i = r->nslots; i < n; i++)
+            r->slots[i] = INT64_MIN;
+        r->nslots = n;
+    }
+    if (end_ns > r->slots[slot])
+        r->slots[slot] = end_ns;
+}
+
+/* ---- The loop ---- */
+
+static void set_loop(struct run_rank *r, uint32_t iterations)
+{
+    uint32_t whole[2], count;
+    const uint32_t *bounds = bounds_of(r->recorded, whole, &count);
+    r->loop_begin = bounds[count - 1];
+    r->loop_end = bounds[count];
+    r->len = r->loop_end - r->loop_begin;
+    r->limit = r->recorded->nnodes;
+    r->total = count;
+    if (!iterations)
+        return;
+    r->total = iterations;
+    if (iterations < count)
+        r->limit = bounds[iterations];
+    else if (r->len)
+        r->extra = iterations - count;
+}
+
+/* ---- Links ---- */
+
+static void set_links(const struct run_rank *r, struct run_link *links, uint32_t *loop_first, uint32_t *next)
+{
+    const struct graph_rank *g = r->recorded;
+    uint32_t nlines = g->nstreams + g->nhosts;
+    for (uint32_t i = 0; i < nlines; i++)
+        next[i] = loop_first[i] = NONE;
+    for (uint32_t i = g->nnodes; i-- > 0;) {
+        uint32_t host = g->nstreams + g->nodes[i].host, stream = g->nodes[i].stream;
+        bool in_loop = i >= r->loop_begin && i < r->loop_end;
+        links[i] = (struct run_link){NONE, next[host]};
+        next[host] = i;
+        if (in_loop)
+            loop_first[host] = i;
+        if (g->nodes[i].kind == GRAPH_SYNC)
+            continue;
+        links[i].stream = next[stream];
+        next[stream] = i;
+        if (in_loop)
+            loop_first[stream] = i;
+    }
+}
+
+/* ---- Sequence numbers ---- */
+
+/* What a part is counted among: place base + 0 collectives, + 1 + peer sends, + 1 + size + peer receives. */
+static uint32_t counter_of(const struct graph *g, const struct graph_rank *r, const uint32_t *base, uint32_t node,
+                           uint32_t part)
+{
+    uint32_t comm = r->nodes[node].comm;
+    const struct graph_part *p = &r->parts[r->nodes[node].first_part + part];
+    switch (graph_feeds(p->op)) {
+    case GRAPH_FEEDS_SEND:
+        return base[comm] + 1 + (uint32_t)p->peer;
+    case GRAPH_FEEDS_RECV:
+        return base[comm] + 1 + g->comms[r->comms[comm].global].size + (uint32_t)p->peer;
+    default:
+        return base[comm];
+    }
+}
+
+static void set_sequences(const struct graph *g, const struct run_rank *run, struct run_sequence *sequences)
+{
+    const struct graph_rank *r = run->recorded;
+    uint32_t *base = allocate(r->ncomms, sizeof *base), counters = 0;
+    for (uint32_t c = 0; c < r->ncomms; c++) {
+        base[c] = counters;
+        counters += r->comms[c].global < 0 ? 0 : 1 + 2 * g->comms[r->comms[c].global].size;
+    }
+    uint32_t *count = allocate(counters, sizeof *count), *loop = allocate(counters, sizeof *loop);
+    for (uint32_t i = 0; i < r->nnodes; i++)
+        for (uint32_t p = 0; p < r->nodes[i].nparts; p++) {
+            uint32_t c = counter_of(g, r, base, i, p);
+            sequences[r->nodes[i].first_part + p].first = count[c]++;
+            loop[c] += i >= run->loop_begin && i < run->loop_end;
+        }
+    for (uint32_t i = run->extra ? run->loop_begin : r->nnodes; i < r->nnodes; i++)
+        for (uint32_t p = 0; p < r->nodes[i].nparts; p++)
+            sequences[r->nodes[i].first_part + p].step = loop[counter_of(g, r, base, i, p)];
+    free(base);
+    free(count);
+    free(loop);
+}
+
+/* ---- External ranks ---- */
+
+static void set_groups(struct run_rank *r)
+{
+    const struct graph_rank *g = r->recorded;
+    r->group_comms = allocate((size_t)g->ncomms + 2, sizeof *r->group_comms);
+    r->group_before = allocate(g->ncomms, sizeof *r->group_before);
+    r->group_loop = allocate(g->ncomms, sizeof *r->group_loop);
+    uint32_t *first = r->group_comms + 1; /* counted one up, filled in, and so shifted into place */
+    uint32_t groups = 0;
+    for (uint32_t i = 0; i < g->nnodes; i++) {
+        if (g->nodes[i].kind != GRAPH_COMM)
+            continue;
+        uint32_t c = g->nodes[i].comm;
+        first[c + 1]++;
+        groups++;
+        r->group_before[c] += i < r->loop_begin;
+        r->group_loop[c] += i >= r->loop_begin && i < r->loop_end;
+    }
+    for (uint32_t c = 0; c < g->ncomms; c++)
+        first[c + 1] += first[c];
+    r->group_nodes = allocate(groups, sizeof *r->group_nodes);
+    for (uint32_t i = 0; i < g->nnodes; i++)
+        if (g->nodes[i].kind == GRAPH_COMM)
+            r->group_nodes[first[g->nodes[i].comm]++] = i;
+}
+
+/* ---- All of it ---- */
+
+static const struct graph_rank *works_of(const struct graph *g, const int32_t *representatives, uint32_t rank)
+{
+    const struct graph_rank *r = &g->ranks[rank];
+    if (r->device_work || r->host_work || !g->nclasses || r->klass >= g->nclasses)
+        return r;
+    int32_t other = representatives[r->klass];
+    return other >= 0 && g->ranks[other].nnodes == r->nnodes ? &g->ranks[other] : r;
+}
+
+static void set_works(struct graph_run *run)
+{
+    const struct graph *g = run->graph;
+    int32_t *representatives = allocate(g->nclasses, sizeof *representatives);
+    for (uint32_t c = 0; c < g->nclasses; c++)
+        representatives[c] = -1;
+    for (uint32_t i = g->world; i-- > 0;)
+        if (g->ranks[i].device_work && g->ranks[i].klass < g->nclasses)
+            representatives[g->ranks[i].klass] = (int32_t)i;
+    for (uint32_t i = 0; i < g->world; i++) {
+        const struct graph_rank *from = works_of(g, representatives, i);
+        run->ranks[i].device_work = from->device_work;
+        run->ranks[i].host_work = from->host_work;
+    }
+    free(representatives);
+}
+
+static void set_ring(struct run_rank *r)
+{
+    uint64_t size = 32;
+    for (uint32_t i = 0; i < r->recorded->nnodes; i++)
+        if (r->recorded->nodes[i].dep > r->max_dep)
+            r->max_dep = r->recorded->nodes[i].dep;
+    while (size < 2 * ((uint64_t)r->max_dep + 8))
+        size *= 2;
+    r->time = allocate(size, sizeof *r->time);
+    r->mask = size - 1;
+}
+
+static void set_lines(struct graph_run *run, struct run_rank *r, uint32_t rank, const uint32_t *first)
+{
+    for (uint32_t i = 0; i < r->nstreams + r->nhosts; i++) {
+        struct run_line *l = &run->lines[r->first_line + i];
+        l->rank = rank;
+        l->is_host = i >= r->nstreams;
+        l->next = l->waiters = NONE;
+        l->n = first[i] < r->limit ? first[i] : NONE;
+        l->k = l->n != NONE && l->n >= r->loop_end ? r->extra : 0;
+        l->state = l->n == NONE ? LINE_ENDED : LINE_IDLE;
+        if (l->is_host || l->n == NONE)
+            continue;
+        struct slot_place place = run_slot_of(r, l->n, l->k);
+        l->slot = place.slot;
+        l->slot_end = place.end;
+        r->open_streams++;
+    }
+}
+
+void run_setup(struct graph_run *run, const struct graph_run_options *options)
+{
+    const struct graph *g = run->graph;
+    size_t nodes = 0, parts = 0, lines = 0, most = 0;
+    for (uint32_t i = 0; i < g->world; i++) {
+        size_t own = (size_t)g->ranks[i].nstreams + g->ranks[i].nhosts;
+        nodes += g->ranks[i].nnodes;
+        parts += g->ranks[i].nparts;
+        lines += own;
+        most = own > most ? own : most;
+    }
+    run->ranks = allocate(g->world, sizeof *run->ranks);
+    run->lines = allocate(lines, sizeof *run->lines);
+    run->links = allocate(nodes, sizeof *run->links);
+    run->sequences = allocate(parts, sizeof *run->sequences);
+    run->loop_first = allocate(lines, sizeof *run->loop_first);
+    uint32_t *first = allocate(most, sizeof *first);
+    struct run_link *links = run->links;
+    struct run_sequence *sequences = run->sequences;
+    for (uint32_t i = 0; i < g->world; i++) {
+        struct run_rank *r = &run->ranks[i];
+        r->recorded = &g->ranks[i];
+        r->nodes = r->recorded->nodes;
+        r->links = links;
+        r->sequences = sequences;
+        r->first_line = run->nlines;
+        r->loop_first = &run->loop_first[run->nlines];
+        r->external = options->external && options->external[i];
+        set_loop(r, options->iterations);
+        set_sequences(g, r, sequences);
+        if (r->external) {
+            set_groups(r);
+        } else {
+            r->nstreams = r->recorded->nstreams;
+            r->nhosts = r->recorded->nhosts;
+            set_links(r, links, &run->loop_first[run->nlines], first);
+            set_ring(r);
+            set_lines(run, r, i, first);
+            run->nlines += r->nstreams + r->nhosts;
+        }
+        links += r->recorded->nnodes;
+        sequences += r->recorded->nparts;
+    }
+    free(first);
+    set_works(run);
+}
