@@ -28,7 +28,9 @@ static int read_number(const char *name, long least, long most, bool required, i
     char *end;
     if (!text || !*text) {
         if (required)
-            die("RANK is set but %s is not; the launcher must set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT", name);
+            die("RANK is set but %s is not; the launcher must set RANK, WORLD_SIZE, MASTER_ADDR and "
+                "MASTER_PORT",
+                name);
         return fallback;
     }
     errno = 0;

@@ -1,8 +1,8 @@
 /* bootstrap.h - who am I, and how do I tell the others something before there is a communicator.
  *
- * From RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT: a c10d TCPStore, which rank 0 serves in a thread unless
- * TORCHELASTIC_USE_AGENT_STORE=True. Without RANK but with PMIX_RANK: PMIx, whose library is loaded when needed (if
- * built with pmix.h). With neither, a world of one.
+ * From RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT: a c10d TCPStore, which rank 0 serves in a
+ * thread unless TORCHELASTIC_USE_AGENT_STORE=True. Without RANK but with PMIX_RANK: PMIx, whose library is
+ * loaded when needed (if built with pmix.h). With neither, a world of one.
  */
 #ifndef MOETRAIN_BOOTSTRAP_H
 #define MOETRAIN_BOOTSTRAP_H
@@ -19,7 +19,8 @@ int bootstrap_world(const struct bootstrap *bootstrap);
 /* LOCAL_RANK; -1 if nobody said. */
 int bootstrap_local_rank(const struct bootstrap *bootstrap);
 
-/* Rank's part: publish any number of values, then everyone calls exchange once, then fetch what others published. */
+/* Rank's part: publish any number of values, then everyone calls exchange once, then fetch what others
+ * published. */
 void bootstrap_publish(struct bootstrap *bootstrap, const char *key, const void *value, size_t size);
 void bootstrap_exchange(struct bootstrap *bootstrap);
 /* owner: the rank that published. Waits up to the timeout; dies if the value has another size. */

@@ -8,8 +8,8 @@
 #include <pmix.h>
 #include <string.h>
 
-/* Loaded with dlopen, so that moetrain runs where PMIx is not installed. Values are laid out by hand: the helper
- * macros of newer headers call into the library. */
+/* Loaded with dlopen, so that moetrain runs where PMIx is not installed. Values are laid out by hand: the
+ * helper macros of newer headers call into the library. */
 static struct {
     pmix_status_t (*init)(pmix_proc_t *, pmix_info_t *, size_t);
     pmix_status_t (*finalize)(const pmix_info_t *, size_t);
@@ -135,7 +135,8 @@ void bootstrap_pmix_close(void)
 
 struct pmix_identity bootstrap_pmix_open(long timeout_seconds)
 {
-    die("PMIX_RANK is set and RANK is not, but this moetrain was built without pmix.h: install libpmix-dev and rebuild");
+    die("PMIX_RANK is set and RANK is not, but this moetrain was built without pmix.h: install libpmix-dev "
+        "and rebuild");
 }
 
 void bootstrap_pmix_publish(const char *key, const void *value, size_t size)

@@ -23,7 +23,8 @@ _Noreturn void die(const char *format, ...)
         fprintf(stderr, "moetrain: rank %d: %s\n", message_rank, text);
     else
         fprintf(stderr, "moetrain: %s\n", text);
-    /* Not exit(): other threads (store, watchdog) may be inside libraries whose destructors would wait for them. */
+    /* Not exit(): other threads (store, watchdog) may be inside libraries whose destructors would wait for
+     * them. */
     fflush(stderr);
     _Exit(EXIT_RUNTIME);
 }

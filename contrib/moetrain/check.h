@@ -1,5 +1,5 @@
-/* check.h - errors of moetrain: one line on stderr, then exit(1). The trainer owns its process, so it does not
- * unwind: the launcher ends the other ranks. */
+/* check.h - errors of moetrain: one line on stderr, then exit(1). The trainer owns its process, so it does
+ * not unwind: the launcher ends the other ranks. */
 #ifndef MOETRAIN_CHECK_H
 #define MOETRAIN_CHECK_H
 
@@ -19,18 +19,18 @@ _Noreturn void die(const char *format, ...) __attribute__((format(printf, 1, 2))
 _Noreturn void check_cuda_failed(cudaError_t error, const char *what, const char *file, int line);
 _Noreturn void check_nccl_failed(ncclResult_t error, const char *what, const char *file, int line);
 
-#define CUDA_CHECK(call)                                                                                             \
-    do {                                                                                                             \
-        cudaError_t cuda_check_error = (call);                                                                       \
-        if (cuda_check_error != cudaSuccess)                                                                         \
-            check_cuda_failed(cuda_check_error, #call, __FILE__, __LINE__);                                          \
+#define CUDA_CHECK(call)                                                                                     \
+    do {                                                                                                     \
+        cudaError_t cuda_check_error = (call);                                                               \
+        if (cuda_check_error != cudaSuccess)                                                                 \
+            check_cuda_failed(cuda_check_error, #call, __FILE__, __LINE__);                                  \
     } while (0)
 
-#define NCCL_CHECK(call)                                                                                             \
-    do {                                                                                                             \
-        ncclResult_t nccl_check_error = (call);                                                                      \
-        if (nccl_check_error != ncclSuccess)                                                                         \
-            check_nccl_failed(nccl_check_error, #call, __FILE__, __LINE__);                                          \
+#define NCCL_CHECK(call)                                                                                     \
+    do {                                                                                                     \
+        ncclResult_t nccl_check_error = (call);                                                              \
+        if (nccl_check_error != ncclSuccess)                                                                 \
+            check_nccl_failed(nccl_check_error, #call, __FILE__, __LINE__);                                  \
     } while (0)
 
 #endif

@@ -28,7 +28,8 @@ int data_length(const struct options *options, long iteration, long place)
     if (!options->variable_seq)
         return (int)options->seq;
     long least = options->seq > 1 ? options->seq / 2 : 1;
-    return (int)(least + (long)(place_hash(options, iteration, place) % (uint64_t)(options->seq - least + 1)));
+    return (int)(least +
+                 (long)(place_hash(options, iteration, place) % (uint64_t)(options->seq - least + 1)));
 }
 
 double data_tokens_in_batch(const struct options *options, long iteration, int dp)

@@ -1,8 +1,8 @@
 /* data.h - synthetic text: a pure function of the seed, so that any rank can make any part of it.
  *
- * A token is followed by (5 * token + 3) mod vocab nine times out of ten and by a random token otherwise, which a
- * small model learns within a few dozen iterations. A micro-batch is known by its place in the global batch,
- * micro_batch * dp + dp_rank, so that two layouts with the same global batch see the same text.
+ * A token is followed by (5 * token + 3) mod vocab nine times out of ten and by a random token otherwise,
+ * which a small model learns within a few dozen iterations. A micro-batch is known by its place in the global
+ * batch, micro_batch * dp + dp_rank, so that two layouts with the same global batch see the same text.
  */
 #ifndef MOETRAIN_DATA_H
 #define MOETRAIN_DATA_H

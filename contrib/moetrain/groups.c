@@ -16,13 +16,14 @@ static struct {
     bool running, stop;
 } watchdog = {.mutex = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER};
 
-static const char *const kind_names[GROUP_KINDS] = {"world",         "tensor",        "data",
-                                                    "expert",        "expert-data",   "forward-even",
-                                                    "backward-even", "forward-odd",   "backward-odd"};
+static const char *const kind_names[GROUP_KINDS] = {"world",         "tensor",      "data",
+                                                    "expert",        "expert-data", "forward-even",
+                                                    "backward-even", "forward-odd", "backward-odd"};
 
 static void set_edge(struct groups *groups, const struct layout *l, int edge)
 {
-    struct group group = {.size = 2, .rank = l->pp_rank - edge, .first = layout_rank_of(l, edge, l->dp_rank, l->tp_rank)};
+    struct group group = {
+        .size = 2, .rank = l->pp_rank - edge, .first = layout_rank_of(l, edge, l->dp_rank, l->tp_rank)};
     groups->of[edge % 2 ? GROUP_FORWARD_ODD : GROUP_FORWARD_EVEN] = group;
     groups->of[edge % 2 ? GROUP_BACKWARD_ODD : GROUP_BACKWARD_EVEN] = group;
 }
@@ -30,10 +31,12 @@ static void set_edge(struct groups *groups, const struct layout *l, int edge)
 static void set_members(struct groups *groups, const struct layout *l)
 {
     groups->of[GROUP_WORLD] = (struct group){l->world, l->rank, 0, NULL};
-    groups->of[GROUP_TENSOR] = (struct group){l->tp, l->tp_rank, layout_rank_of(l, l->pp_rank, l->dp_rank, 0), NULL};
-    groups->of[GROUP_DATA] = (struct group){l->dp, l->dp_rank, layout_rank_of(l, l->pp_rank, 0, l->tp_rank), NULL};
-    groups->of[GROUP_EXPERT] =
-        (struct group){l->ep, l->ep_rank, layout_rank_of(l, l->pp_rank, l->edp_rank * l->ep, l->tp_rank), NULL};
+    groups->of[GROUP_TENSOR] =
+        (struct group){l->tp, l->tp_rank, layout_rank_of(l, l->pp_rank, l->dp_rank, 0), NULL};
+    groups->of[GROUP_DATA] =
+        (struct group){l->dp, l->dp_rank, layout_rank_of(l, l->pp_rank, 0, l->tp_rank), NULL};
+    groups->of[GROUP_EXPERT] = (struct group){
+        l->ep, l->ep_rank, layout_rank_of(l, l->pp_rank, l->edp_rank * l->ep, l->tp_rank), NULL};
     groups->of[GROUP_EXPERT_DATA] =
         (struct group){l->edp, l->edp_rank, layout_rank_of(l, l->pp_rank, l->ep_rank, l->tp_rank), NULL};
     if (l->pp_rank > 0)
@@ -82,7 +85,8 @@ static void join(struct bootstrap *bootstrap, struct group *group, int index)
     NCCL_CHECK(ncclCommInitRank(&group->comm, group->size, id, group->rank));
 }
 
-/* Whether any rank of the world is in a group of the kind that has peers: all ranks must agree on calling split. */
+/* Whether any rank of the world is in a group of the kind that has peers: all ranks must agree on calling
+ * split. */
 static bool kind_exists(const struct layout *l, int index)
 {
     switch (index) {
@@ -157,8 +161,8 @@ static void start_watchdog(struct groups *groups)
     watchdog.running = true;
 }
 
-void groups_create(struct groups *groups, const struct layout *layout, struct bootstrap *bootstrap, bool use_split,
-                   int waiting)
+void groups_create(struct groups *groups, const struct layout *layout, struct bootstrap *bootstrap,
+                   bool use_split, int waiting)
 {
     memset(groups, 0, sizeof *groups);
     groups->waiting = calloc((size_t)waiting + 1, sizeof *groups->waiting);
@@ -198,8 +202,8 @@ void groups_destroy(struct groups *groups)
     groups->waiting = NULL;
 }
 
-static void all_reduce(const struct group *group, void *values, size_t count, ncclDataType_t type, ncclRedOp_t op,
-                       cudaStream_t stream)
+static void all_reduce(const struct group *group, void *values, size_t count, ncclDataType_t type,
+                       ncclRedOp_t op, cudaStream_t stream)
 {
     if (group->size > 1)
         NCCL_CHECK(ncclAllReduce(values, values, count, type, op, group->comm, stream));

@@ -1,8 +1,8 @@
 /* groups.h - the communicators of a rank.
  *
- * A pipeline edge (between two neighbouring stages) has one communicator a direction, because operations of one
- * communicator run one after the other and a receive is posted long before its data exists. Edges alternate between
- * an even and an odd kind, so that a rank is in at most one group of each kind.
+ * A pipeline edge (between two neighbouring stages) has one communicator a direction, because operations of
+ * one communicator run one after the other and a receive is posted long before its data exists. Edges
+ * alternate between an even and an odd kind, so that a rank is in at most one group of each kind.
  */
 #ifndef MOETRAIN_GROUPS_H
 #define MOETRAIN_GROUPS_H
@@ -28,8 +28,9 @@ enum group_kind {
 };
 
 struct group {
-    int size, rank, first; /* first: the world rank of its rank 0; size 0: this rank is in no group of the kind */
-    ncclComm_t comm;       /* NULL when size < 2: nothing is sent then */
+    int size, rank,
+        first;       /* first: the world rank of its rank 0; size 0: this rank is in no group of the kind */
+    ncclComm_t comm; /* NULL when size < 2: nothing is sent then */
 };
 
 struct groups {
@@ -40,10 +41,10 @@ struct groups {
     struct group *forward_previous, *forward_next, *backward_previous, *backward_next;
 };
 
-/* Create all communicators (collective), and start the watchdog: a thread that looks for asynchronous errors once a
- * second and ends the process with a message. */
-void groups_create(struct groups *groups, const struct layout *layout, struct bootstrap *bootstrap, bool use_split,
-                   int waiting);
+/* Create all communicators (collective), and start the watchdog: a thread that looks for asynchronous errors
+ * once a second and ends the process with a message. */
+void groups_create(struct groups *groups, const struct layout *layout, struct bootstrap *bootstrap,
+                   bool use_split, int waiting);
 
 /* Stop the watchdog, destroy the communicators (collective). */
 void groups_destroy(struct groups *groups);

@@ -55,7 +55,8 @@ void math_add_columns(real *sums, const real *a, int m, int n)
             sums[j] += a[(size_t)i * n + j];
 }
 
-void math_layer_norm(real *out, real *stats, const real *x, const real *gamma, const real *beta, int rows, int columns)
+void math_layer_norm(real *out, real *stats, const real *x, const real *gamma, const real *beta, int rows,
+                     int columns)
 {
     for (int i = 0; i < rows; i++, x += columns, out += columns) {
         double mean = 0, variance = 0;
@@ -134,7 +135,8 @@ void math_softmax(real *values, int count)
         values[i] = (real)(values[i] / sum);
 }
 
-/* The rows of one head: query i of sequence b is at base + i * stride; keys and values follow at +width, +2 width. */
+/* The rows of one head: query i of sequence b is at base + i * stride; keys and values follow at +width, +2
+ * width. */
 struct head {
     size_t base, stride, width;
     size_t probabilities; /* of its first query */
@@ -217,7 +219,8 @@ double math_round_one(double value, struct grid grid)
         value = grid.bound;
     if (value < -grid.bound)
         value = -grid.bound;
-    return rint(value * grid.scale) / grid.scale + 0.0; /* + 0.0: no negative zero, whose sum depends on the order */
+    return rint(value * grid.scale) / grid.scale +
+           0.0; /* + 0.0: no negative zero, whose sum depends on the order */
 }
 
 void math_round(real *values, size_t count, struct grid grid)

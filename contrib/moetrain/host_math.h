@@ -1,4 +1,5 @@
-/* host_math.h - the arithmetic of kernels_host.c on row-major matrices in plain loops whose inner one vectorises. */
+/* host_math.h - the arithmetic of kernels_host.c on row-major matrices in plain loops whose inner one
+ * vectorises. */
 #ifndef MOETRAIN_HOST_MATH_H
 #define MOETRAIN_HOST_MATH_H
 
@@ -16,7 +17,8 @@ void math_add_outer(real *c, const real *a, const real *b, int m, int n, int k);
 /* sums[n] += column sums of a[m][n] */
 void math_add_columns(real *sums, const real *a, int m, int n);
 
-void math_layer_norm(real *out, real *stats, const real *x, const real *gamma, const real *beta, int rows, int columns);
+void math_layer_norm(real *out, real *stats, const real *x, const real *gamma, const real *beta, int rows,
+                     int columns);
 void math_layer_norm_backward(const struct norm_backward *args);
 
 /* The tanh form of GELU (Hendrycks and Gimpel 2016), and in place dvalue *= its derivative at before. */

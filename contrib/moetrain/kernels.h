@@ -4,11 +4,12 @@
  *
  * 1. Conventions
  *    Every function enqueues work on a stream and returns at once; a cudaError_t says whether the launch was
- *    accepted. Pointers are device memory. Matrices are row-major; a weight is [inputs][outputs], so y = x w + b.
- *    rows counts tokens (batch * length). Gradients called d<weight> are added to, other results are overwritten.
- *    All kernels are deterministic: sums run in a fixed order.
+ *    accepted. Pointers are device memory. Matrices are row-major; a weight is [inputs][outputs], so y = x w
+ * + b. rows counts tokens (batch * length). Gradients called d<weight> are added to, other results are
+ * overwritten. All kernels are deterministic: sums run in a fixed order.
  * 2. Grids
- *    struct grid rounds a result that is about to enter a reduction between ranks to multiples of 1/scale, within
+ *    struct grid rounds a result that is about to enter a reduction between ranks to multiples of 1/scale,
+ * within
  *    +-bound, so that the sum of all ranks is exact in every order; scale 0 leaves values alone.
  * 3. Tensor parallelism
  *    "partial" results are this rank's part of a sum over the tensor group: the caller all-reduces them.
@@ -37,11 +38,13 @@ struct grid {
 /* Look up what the backend needs. NULL if all is well, otherwise what is missing and what to do. */
 const char *kernels_open(void);
 
-/* Multiply the modelled cost of all kernels from now on. Returns 0, or -1 if the backend does not model costs. */
+/* Multiply the modelled cost of all kernels from now on. Returns 0, or -1 if the backend does not model
+ * costs. */
 int kernels_scale_cost(double factor);
 
-/* Embedding of tokens, whose table is split by rows over the tensor group: this rank holds vocab_count rows from
- * vocab_first. The owner of a token's row also adds the position; the others contribute zeros (partial). */
+/* Embedding of tokens, whose table is split by rows over the tensor group: this rank holds vocab_count rows
+ * from vocab_first. The owner of a token's row also adds the position; the others contribute zeros (partial).
+ */
 struct embed_forward {
     const int *tokens;
     const real *table, *positions;
@@ -58,8 +61,8 @@ struct embed_backward {
 };
 cudaError_t kernels_embed_backward(cudaStream_t stream, const struct embed_backward *args);
 
-/* normed = layer_norm(x); out = normed w + bias. stats gets mean and 1/deviation of every row. bias may be NULL.
- * row_max, unless NULL, gets the largest output of every row. */
+/* normed = layer_norm(x); out = normed w + bias. stats gets mean and 1/deviation of every row. bias may be
+ * NULL. row_max, unless NULL, gets the largest output of every row. */
 struct norm_linear {
     const real *x, *gamma, *beta, *w, *bias;
     real *normed, *stats, *out, *row_max;
@@ -67,8 +70,8 @@ struct norm_linear {
 };
 cudaError_t kernels_norm_linear(cudaStream_t stream, const struct norm_linear *args);
 
-/* Causal attention over qkv [rows][3][heads * head_size], then the output projection wo [heads * head_size][hidden]
- * (partial). probabilities is [batch][heads][length][length]. */
+/* Causal attention over qkv [rows][3][heads * head_size], then the output projection wo [heads *
+ * head_size][hidden] (partial). probabilities is [batch][heads][length][length]. */
 struct attention_forward {
     const real *qkv, *wo;
     real *probabilities, *context, *out;
@@ -77,8 +80,8 @@ struct attention_forward {
 };
 cudaError_t kernels_attention_forward(cudaStream_t stream, const struct attention_forward *args);
 
-/* Backward of norm_linear and attention_forward, up to the normalised input (dnormed, partial). dcontext and dqkv are
- * scratch. */
+/* Backward of norm_linear and attention_forward, up to the normalised input (dnormed, partial). dcontext and
+ * dqkv are scratch. */
 struct attention_backward {
     const real *dout, *context, *probabilities, *qkv, *normed, *wo, *wqkv;
     real *dwo, *dwqkv, *dbqkv, *dcontext, *dqkv, *dnormed;
@@ -95,8 +98,9 @@ struct residual_norm {
 };
 cudaError_t kernels_residual_norm(cudaStream_t stream, const struct residual_norm *args);
 
-/* dx = dresidual + backward of layer_norm at x. dresidual may be NULL; then dbias is not touched, else, unless NULL,
- * the column sums of dresidual are added to it (the bias of the residual that dx goes through). */
+/* dx = dresidual + backward of layer_norm at x. dresidual may be NULL; then dbias is not touched, else,
+ * unless NULL, the column sums of dresidual are added to it (the bias of the residual that dx goes through).
+ */
 struct norm_backward {
     const real *dnormed, *x, *stats, *gamma, *dresidual;
     real *dx, *dgamma, *dbeta, *dbias;
@@ -121,9 +125,9 @@ struct mlp_backward {
 };
 cudaError_t kernels_mlp_backward(cudaStream_t stream, const struct mlp_backward *args);
 
-/* Router: probabilities = softmax(normed w + bias * (1 - e / experts)); choice gets the topk most probable experts of
- * a row (the lower number wins a tie), counts the rows sent to each expert, slot the place of (row, k) in permuted,
- * which holds a copy of the row for each choice, sorted by expert, then row. */
+/* Router: probabilities = softmax(normed w + bias * (1 - e / experts)); choice gets the topk most probable
+ * experts of a row (the lower number wins a tie), counts the rows sent to each expert, slot the place of
+ * (row, k) in permuted, which holds a copy of the row for each choice, sorted by expert, then row. */
 struct route_forward {
     const real *normed, *w;
     real *probabilities, *permuted;
@@ -133,7 +137,8 @@ struct route_forward {
 };
 cudaError_t kernels_route_forward(cudaStream_t stream, const struct route_forward *args);
 
-/* dnormed = sum of a row's permuted gradients + gradient through the router; dweight is from combine_backward. */
+/* dnormed = sum of a row's permuted gradients + gradient through the router; dweight is from
+ * combine_backward. */
 struct route_backward {
     const real *dpermuted, *dweight, *probabilities, *normed, *w;
     const int *choice, *slot;
@@ -142,8 +147,9 @@ struct route_backward {
 };
 cudaError_t kernels_route_backward(cudaStream_t stream, const struct route_backward *args);
 
-/* The experts of this rank on the tokens that came from sources ranks. tokens is sorted by source, then expert;
- * counts is [sources][experts]. w1 [experts][hidden][ffn], w2 [experts][ffn][hidden], no biases. out is partial. */
+/* The experts of this rank on the tokens that came from sources ranks. tokens is sorted by source, then
+ * expert; counts is [sources][experts]. w1 [experts][hidden][ffn], w2 [experts][ffn][hidden], no biases. out
+ * is partial. */
 struct expert_forward {
     const real *tokens, *w1, *w2;
     const int *counts;
@@ -180,8 +186,9 @@ struct combine_backward {
 };
 cudaError_t kernels_combine_backward(cudaStream_t stream, const struct combine_backward *args);
 
-/* Vocabulary-parallel cross-entropy. row_max is the largest logit over the whole vocabulary. sums [2][rows] gets this
- * rank's sum of exp(logit - row_max) and the target's logit - row_max where this rank holds it (partial). */
+/* Vocabulary-parallel cross-entropy. row_max is the largest logit over the whole vocabulary. sums [2][rows]
+ * gets this rank's sum of exp(logit - row_max) and the target's logit - row_max where this rank holds it
+ * (partial). */
 struct head_sums {
     const real *logits, *row_max;
     const int *targets;
@@ -191,8 +198,9 @@ struct head_sums {
 };
 cudaError_t kernels_head_sums(cudaStream_t stream, const struct head_sums *args);
 
-/* sums are complete. Adds the sum of the rows' losses (rounded to loss_grid) to loss, unless it is NULL; turns logits into their gradients
- * (of the sum over rows); dw += normed^T dlogits; dnormed = dlogits w^T (partial). */
+/* sums are complete. Adds the sum of the rows' losses (rounded to loss_grid) to loss, unless it is NULL;
+ * turns logits into their gradients (of the sum over rows); dw += normed^T dlogits; dnormed = dlogits w^T
+ * (partial). */
 struct head_backward {
     real *logits;
     const real *row_max, *sums, *normed, *w;
@@ -210,7 +218,8 @@ cudaError_t kernels_round(cudaStream_t stream, real *values, size_t count, struc
 /* values *= factor */
 cudaError_t kernels_scale(cudaStream_t stream, real *values, size_t count, double factor);
 
-/* out = sum of squares over segments of values (rounded to the grid); the sum is formed in double precision. */
+/* out = sum of squares over segments of values (rounded to the grid); the sum is formed in double precision.
+ */
 struct segment {
     size_t first, count;
 };

@@ -1,5 +1,5 @@
-/* kernels_host.c - the kernels as host functions on a software GPU. A launch carries what the kernel would cost on a
- * device: its floating-point operations and the bytes that it must move at least once. */
+/* kernels_host.c - the kernels as host functions on a software GPU. A launch carries what the kernel would
+ * cost on a device: its floating-point operations and the bytes that it must move at least once. */
 #include "kernels.h"
 
 #include <dlfcn.h>
@@ -22,7 +22,8 @@ const char *kernels_open(void)
         symbol = dlsym(dlopen("libcuda.so.1", RTLD_NOW), "softgpuLaunchHostFunc");
     memcpy(&launch_on_device, &symbol, sizeof symbol);
     return symbol ? NULL
-                  : "this moetrain is built for software GPUs, and libcuda.so.1 has no softgpuLaunchHostFunc: put "
+                  : "this moetrain is built for software GPUs, and libcuda.so.1 has no "
+                    "softgpuLaunchHostFunc: put "
                     "lib/softgpu first in LD_LIBRARY_PATH, or build moetrain-cuda for real GPUs";
 }
 
@@ -33,24 +34,25 @@ int kernels_scale_cost(double factor)
 }
 
 /* flops, and bytes as a number of values */
-static cudaError_t launch(cudaStream_t stream, void (*function)(void *), const void *args, size_t size, double flops,
-                          double values)
+static cudaError_t launch(cudaStream_t stream, void (*function)(void *), const void *args, size_t size,
+                          double flops, double values)
 {
     struct softgpuCost cost = {flops * cost_factor, values * (double)sizeof(real) * cost_factor};
     return launch_on_device(stream, function, args, size, &cost) == 0 ? cudaSuccess : cudaErrorLaunchFailure;
 }
 
-/* KERNEL(name, flops, values) body: the launcher and the function that runs on the stream; both see args as a. */
-#define KERNEL(name, flops, values)                                                                                  \
-    static void name##_body(const struct name *a);                                                                   \
-    static void run_##name(void *args)                                                                               \
-    {                                                                                                                \
-        name##_body(args);                                                                                           \
-    }                                                                                                                \
-    cudaError_t kernels_##name(cudaStream_t stream, const struct name *a)                                            \
-    {                                                                                                                \
-        return launch(stream, run_##name, a, sizeof *a, flops, values);                                              \
-    }                                                                                                                \
+/* KERNEL(name, flops, values) body: the launcher and the function that runs on the stream; both see args as
+ * a. */
+#define KERNEL(name, flops, values)                                                                          \
+    static void name##_body(const struct name *a);                                                           \
+    static void run_##name(void *args)                                                                       \
+    {                                                                                                        \
+        name##_body(args);                                                                                   \
+    }                                                                                                        \
+    cudaError_t kernels_##name(cudaStream_t stream, const struct name *a)                                    \
+    {                                                                                                        \
+        return launch(stream, run_##name, a, sizeof *a, flops, values);                                      \
+    }                                                                                                        \
     static void name##_body(const struct name *a)
 
 static double product(double a, double b)
@@ -98,7 +100,8 @@ KERNEL(norm_linear, 2 * product(a->rows, a->inputs) * a->outputs,
     }
 }
 
-/* Attention touches half of length * length scores; a score costs a dot product and an accumulation of a value. */
+/* Attention touches half of length * length scores; a score costs a dot product and an accumulation of a
+ * value. */
 static double attention_flops(int batch, int length, int heads, int head_size, int hidden)
 {
     double width = product(heads, head_size), tokens = product(batch, length);
@@ -210,11 +213,13 @@ KERNEL(route_forward, 2 * product(a->rows, a->hidden) * a->experts,
             if (a->choice[i] == e) {
                 a->slot[i] = slot;
                 memcpy(a->permuted + (size_t)slot++ * (size_t)a->hidden,
-                       a->normed + (size_t)(i / a->topk) * (size_t)a->hidden, sizeof(real) * (size_t)a->hidden);
+                       a->normed + (size_t)(i / a->topk) * (size_t)a->hidden,
+                       sizeof(real) * (size_t)a->hidden);
             }
 }
 
-/* Derivative of the loss by a row's router outputs: p_e (d_e - sum_k p_k d_k), d_e zero where e was not chosen. */
+/* Derivative of the loss by a row's router outputs: p_e (d_e - sum_k p_k d_k), d_e zero where e was not
+ * chosen. */
 static void route_backward_row(const struct route_backward *a, int row, real *dlogits)
 {
     const real *p = a->probabilities + (size_t)row * (size_t)a->experts;
@@ -240,7 +245,8 @@ KERNEL(route_backward, 4 * product(a->rows, a->hidden) * a->experts,
         math_add_outer(a->dw, a->normed + (size_t)i * (size_t)a->hidden, dlogits, a->hidden, a->experts, 1);
         math_multiply_transposed(dnormed, dlogits, a->w, 1, a->hidden, a->experts);
         for (int k = 0; k < a->topk; k++)
-            math_add_columns(dnormed, a->dpermuted + (size_t)a->slot[i * a->topk + k] * (size_t)a->hidden, 1, a->hidden);
+            math_add_columns(dnormed, a->dpermuted + (size_t)a->slot[i * a->topk + k] * (size_t)a->hidden, 1,
+                             a->hidden);
     }
 }
 
@@ -252,10 +258,11 @@ KERNEL(expert_forward, 4 * product(a->rows, a->hidden) * a->ffn,
         size_t expert = (size_t)(i % a->experts);
         int rows = a->counts[i];
         real *before = a->before + row * (size_t)a->ffn, *active = a->active + row * (size_t)a->ffn;
-        math_multiply(before, a->tokens + row * (size_t)a->hidden, a->w1 + expert * weight, NULL, rows, a->ffn,
-                      a->hidden);
+        math_multiply(before, a->tokens + row * (size_t)a->hidden, a->w1 + expert * weight, NULL, rows,
+                      a->ffn, a->hidden);
         math_gelu(active, before, (size_t)rows * (size_t)a->ffn);
-        math_multiply(a->out + row * (size_t)a->hidden, active, a->w2 + expert * weight, NULL, rows, a->hidden, a->ffn);
+        math_multiply(a->out + row * (size_t)a->hidden, active, a->w2 + expert * weight, NULL, rows,
+                      a->hidden, a->ffn);
         row += (size_t)rows;
     }
     math_round(a->out, row * (size_t)a->hidden, a->grid);
@@ -266,20 +273,24 @@ KERNEL(expert_backward, 8 * product(a->rows, a->hidden) * a->ffn,
 {
     size_t weight = (size_t)a->hidden * (size_t)a->ffn, row = 0;
     for (int i = 0; i < a->sources * a->experts; i++) {
-        size_t expert = (size_t)(i % a->experts), wide = row * (size_t)a->ffn, narrow = row * (size_t)a->hidden;
+        size_t expert = (size_t)(i % a->experts), wide = row * (size_t)a->ffn,
+               narrow = row * (size_t)a->hidden;
         int rows = a->counts[i];
-        math_multiply_transposed(a->dbefore + wide, a->dout + narrow, a->w2 + expert * weight, rows, a->ffn, a->hidden);
+        math_multiply_transposed(a->dbefore + wide, a->dout + narrow, a->w2 + expert * weight, rows, a->ffn,
+                                 a->hidden);
         math_add_outer(a->dw2 + expert * weight, a->active + wide, a->dout + narrow, a->ffn, a->hidden, rows);
         math_gelu_backward(a->dbefore + wide, a->before + wide, (size_t)rows * (size_t)a->ffn);
-        math_add_outer(a->dw1 + expert * weight, a->tokens + narrow, a->dbefore + wide, a->hidden, a->ffn, rows);
-        math_multiply_transposed(a->dtokens + narrow, a->dbefore + wide, a->w1 + expert * weight, rows, a->hidden,
-                                 a->ffn);
+        math_add_outer(a->dw1 + expert * weight, a->tokens + narrow, a->dbefore + wide, a->hidden, a->ffn,
+                       rows);
+        math_multiply_transposed(a->dtokens + narrow, a->dbefore + wide, a->w1 + expert * weight, rows,
+                                 a->hidden, a->ffn);
         row += (size_t)rows;
     }
     math_round(a->dtokens, row * (size_t)a->hidden, a->grid);
 }
 
-KERNEL(combine_forward, 2 * product(a->rows, a->hidden) * a->topk, product(a->rows, a->hidden) * (2 + a->topk))
+KERNEL(combine_forward, 2 * product(a->rows, a->hidden) * a->topk,
+       product(a->rows, a->hidden) * (2 + a->topk))
 {
     for (int i = 0; i < a->rows; i++) {
         real *y = a->y + (size_t)i * (size_t)a->hidden;
@@ -293,7 +304,8 @@ KERNEL(combine_forward, 2 * product(a->rows, a->hidden) * a->topk, product(a->ro
     }
 }
 
-KERNEL(combine_backward, 3 * product(a->rows, a->hidden) * a->topk, product(a->rows, a->hidden) * (1 + 2 * a->topk))
+KERNEL(combine_backward, 3 * product(a->rows, a->hidden) * a->topk,
+       product(a->rows, a->hidden) * (1 + 2 * a->topk))
 {
     for (int i = 0; i < a->rows; i++)
         for (int k = 0; k < a->topk; k++) {

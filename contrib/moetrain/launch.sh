@@ -52,7 +52,7 @@ done
 
 code=0
 for ((left = world; left > 0; left--)); do
-    wait -n "${pids[@]}"
+    wait -n
     status=$?
     if ((status != 0 && code == 0)); then
         code=$status

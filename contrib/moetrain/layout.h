@@ -2,8 +2,8 @@
  *
  * Rank order, inner to outer: tensor (tp), data (dp), pipeline (pp):
  *     rank = (pp_rank * dp + dp_rank) * tp + tp_rank
- * The expert group is the inner part of the data-parallel one: dp_rank = edp_rank * ep + ep_rank. The ranks of a dp
- * group that hold the same experts (same ep_rank) are its expert-data-parallel (edp) group.
+ * The expert group is the inner part of the data-parallel one: dp_rank = edp_rank * ep + ep_rank. The ranks
+ * of a dp group that hold the same experts (same ep_rank) are its expert-data-parallel (edp) group.
  */
 #ifndef MOETRAIN_LAYOUT_H
 #define MOETRAIN_LAYOUT_H

@@ -29,7 +29,8 @@ static void fail_if_asked(const struct trainer *t)
         abort();
     }
     if (t->layout.rank == o->exit_rank && t->iteration == o->exit_at) {
-        fprintf(stderr, "moetrain: rank %d: --exit-at %ld: calling exit(%ld)\n", t->layout.rank, o->exit_at, o->exit_code);
+        fprintf(stderr, "moetrain: rank %d: --exit-at %ld: calling exit(%ld)\n", t->layout.rank, o->exit_at,
+                o->exit_code);
         exit((int)o->exit_code);
     }
 }
@@ -48,7 +49,8 @@ static void train(struct trainer *t)
         fail_if_asked(t);
         struct result r = trainer_iterate(t);
         if (print)
-            printf("rank %d iteration %ld loss %.9g grad_norm %.9g seconds %.6f loss_bits 0x%016llx grad_bits 0x%016llx\n",
+            printf("rank %d iteration %ld loss %.9g grad_norm %.9g seconds %.6f loss_bits 0x%016llx "
+                   "grad_bits 0x%016llx\n",
                    t->layout.rank, i, r.loss, r.norm, r.seconds, (unsigned long long)bits_of(r.loss),
                    (unsigned long long)bits_of(r.norm));
     }

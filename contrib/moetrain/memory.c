@@ -45,7 +45,8 @@ void *pool_take(struct pool *pool, size_t bytes)
     bytes = bytes ? bytes : 512;
     for (int i = 0; i < pool->count; i++) {
         struct pool_block *block = &pool->blocks[i];
-        if (!block->taken && block->size >= bytes && block->size <= 2 * bytes && (!best || block->size < best->size))
+        if (!block->taken && block->size >= bytes && block->size <= 2 * bytes &&
+            (!best || block->size < best->size))
             best = block;
     }
     if (!best)

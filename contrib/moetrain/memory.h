@@ -1,8 +1,8 @@
 /* memory.h - device memory with an account, and a pool for buffers whose size depends on the data.
  *
- * Nothing is freed while training: cudaFree waits for the device, and with it for receives posted ahead. The pool
- * keeps what it is given back, as frameworks do. A block may be used again by work enqueued later on the compute
- * stream; users on other streams must be ordered with the compute stream by events on both sides.
+ * Nothing is freed while training: cudaFree waits for the device, and with it for receives posted ahead. The
+ * pool keeps what it is given back, as frameworks do. A block may be used again by work enqueued later on the
+ * compute stream; users on other streams must be ordered with the compute stream by events on both sides.
  */
 #ifndef MOETRAIN_MEMORY_H
 #define MOETRAIN_MEMORY_H
@@ -38,7 +38,8 @@ void pool_give(struct pool *pool, const void *address);
 /* Frees the list of blocks; their memory goes with resources_release. */
 void pool_clear(struct pool *pool);
 
-/* Carves one allocation into parts. A first pass with base NULL adds up used; allocate that and pass again. */
+/* Carves one allocation into parts. A first pass with base NULL adds up used; allocate that and pass again.
+ */
 struct slab {
     char *base;
     size_t used;

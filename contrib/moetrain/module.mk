@@ -47,6 +47,6 @@ $(MOETRAIN_CUDA_OBJECTS): MODULE_CFLAGS := -Ilib -isystem $(MOETRAIN_CUDA_HOME)/
 $(OBJ)/contrib/moetrain/cuda/%.o: contrib/moetrain/%.c $(FLAGS_STAMP)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(BASE_CFLAGS) $(MODULE_CFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
-$(OBJ)/contrib/moetrain/cuda/%.o: contrib/moetrain/%.cu $(FLAGS_STAMP) contrib/moetrain/kernels.h
+$(OBJ)/contrib/moetrain/cuda/%.o: contrib/moetrain/%.cu $(FLAGS_STAMP) contrib/moetrain/kernels.h contrib/moetrain/kernels_cuda.cuh
 	@mkdir -p $(@D)
 	$(Q)$(NVCC) $(MOETRAIN_CUDA_FLAGS) -O2 -Xcompiler -Wall -c -o $@ $<

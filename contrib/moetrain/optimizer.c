@@ -50,10 +50,16 @@ struct result optimizer_step(struct trainer *t, double tokens)
     struct result result = read_sums(t, tokens);
     if (o->clip > 0 && result.norm > o->clip)
         CUDA_CHECK(kernels_scale(t->streams.compute, p->gradients, p->count, o->clip / result.norm));
-    CUDA_CHECK(kernels_adam(t->streams.compute,
-                            &(struct adam){.values = p->values, .gradients = p->gradients, .first = p->first,
-                                           .second = p->second, .count = p->count, .rate = o->lr, .beta1 = 0.9,
-                                           .beta2 = 0.99, .epsilon = 1e-8, .gradient_scale = 1 / tokens,
-                                           .step = t->iteration + 1}));
+    CUDA_CHECK(kernels_adam(t->streams.compute, &(struct adam){.values = p->values,
+                                                               .gradients = p->gradients,
+                                                               .first = p->first,
+                                                               .second = p->second,
+                                                               .count = p->count,
+                                                               .rate = o->lr,
+                                                               .beta1 = 0.9,
+                                                               .beta2 = 0.99,
+                                                               .epsilon = 1e-8,
+                                                               .gradient_scale = 1 / tokens,
+                                                               .step = t->iteration + 1}));
     return result;
 }

@@ -18,11 +18,18 @@ struct option {
     const char *help;
 };
 
-#define LONG(field, name, fallback, least, most, help)                                                               \
-    {name, KIND_LONG, offsetof(struct options, field), fallback, least, most, help}
-#define DOUBLE(field, name, fallback, least, most, help)                                                             \
-    {name, KIND_DOUBLE, offsetof(struct options, field), fallback, least, most, help}
-#define FLAG(field, name, help) {name, KIND_FLAG, offsetof(struct options, field), 0, 0, 1, help}
+#define LONG(field, name, fallback, least, most, help)                                                       \
+    {                                                                                                        \
+        name, KIND_LONG, offsetof(struct options, field), fallback, least, most, help                        \
+    }
+#define DOUBLE(field, name, fallback, least, most, help)                                                     \
+    {                                                                                                        \
+        name, KIND_DOUBLE, offsetof(struct options, field), fallback, least, most, help                      \
+    }
+#define FLAG(field, name, help)                                                                              \
+    {                                                                                                        \
+        name, KIND_FLAG, offsetof(struct options, field), 0, 0, 1, help                                      \
+    }
 
 static const struct option table[] = {
     LONG(tp, "tp", 1, 1, 64, "ranks of a tensor-parallel group"),
@@ -38,7 +45,8 @@ static const struct option table[] = {
     LONG(moe_every, "moe-every", 2, 0, 4096, "every N-th layer is mixture-of-experts; 0: none"),
     LONG(seq, "seq", 16, 1, 65536, "tokens in a sequence (the longest with --variable-seq)"),
     LONG(micro_batch, "micro-batch", 2, 1, 4096, "sequences in a micro-batch"),
-    LONG(micro_batches, "micro-batches", 2, 1, 4096, "micro-batches of a data-parallel replica in an iteration"),
+    LONG(micro_batches, "micro-batches", 2, 1, 4096,
+         "micro-batches of a data-parallel replica in an iteration"),
     LONG(iterations, "iterations", 4, 1, 1e9, "iterations to train"),
     LONG(seed, "seed", 1, 0, 1e15, "seed of parameters and data"),
     FLAG(variable_seq, "variable-seq", "the sequence length varies between micro-batches"),
@@ -48,8 +56,10 @@ static const struct option table[] = {
     LONG(slow_rank, "slow-rank", -1, 0, INT_MAX, "rank whose kernels cost more"),
     DOUBLE(slow_factor, "slow-factor", 1, 0.01, 1e6, "how much more the slow rank's kernels cost"),
     DOUBLE(cost_scale, "cost-scale", 1, 0, 1e12, "factor on the modelled cost of every kernel"),
-    FLAG(exact_sums, "exact-sums", "round what enters reductions to a grid: any order of summation, same bits"),
-    LONG(wait_streams, "wait-streams", 0, 0, 256, "extra streams that wait in an all-reduce at once, each iteration"),
+    FLAG(exact_sums, "exact-sums",
+         "round what enters reductions to a grid: any order of summation, same bits"),
+    LONG(wait_streams, "wait-streams", 0, 0, 256,
+         "extra streams that wait in an all-reduce at once, each iteration"),
     LONG(crash_rank, "crash-rank", -1, 0, INT_MAX, "rank that calls abort()"),
     LONG(crash_at, "crash-at", 0, 0, INT_MAX, "... at the start of this iteration"),
     LONG(exit_rank, "exit-rank", -1, 0, INT_MAX, "rank that calls exit()"),
@@ -57,7 +67,8 @@ static const struct option table[] = {
     LONG(exit_code, "exit-code", 3, 0, 255, "... with this code"),
     LONG(store_timeout, "store-timeout", 300, 1, 86400, "seconds to wait for the store and for other ranks"),
     FLAG(use_split, "use-split", "make groups with ncclCommSplit instead of an unique id each"),
-    {"print-ranks", KIND_RANKS, offsetof(struct options, print_ranks), 0, 0, 0, "ranks that print: all, or 0,4-7"},
+    {"print-ranks", KIND_RANKS, offsetof(struct options, print_ranks), 0, 0, 0,
+     "ranks that print: all, or 0,4-7"},
 };
 
 enum { OPTIONS = sizeof table / sizeof *table };
@@ -111,7 +122,8 @@ bool options_prints_rank(const struct options *options, int rank)
     return false;
 }
 
-static int set_number(struct options *options, const struct option *option, const char *value, char *error, size_t size)
+static int set_number(struct options *options, const struct option *option, const char *value, char *error,
+                      size_t size)
 {
     char *end;
     void *field = (char *)options + option->offset;
@@ -120,7 +132,8 @@ static int set_number(struct options *options, const struct option *option, cons
     if (end == value || *end || errno || !isfinite(number))
         return fail(error, size, "--%s: '%s' is not a number", option->name, value);
     if (number < option->least || number > option->most)
-        return fail(error, size, "--%s: %s is outside %.12g to %.12g", option->name, value, option->least, option->most);
+        return fail(error, size, "--%s: %s is outside %.12g to %.12g", option->name, value, option->least,
+                    option->most);
     if (option->kind == KIND_LONG)
         *(long *)field = (long)number;
     else
@@ -128,7 +141,8 @@ static int set_number(struct options *options, const struct option *option, cons
     return 0;
 }
 
-static int set_option(struct options *options, const struct option *option, char *value, char *error, size_t size)
+static int set_option(struct options *options, const struct option *option, char *value, char *error,
+                      size_t size)
 {
     if (option->kind != KIND_RANKS)
         return set_number(options, option, value, error, size);
@@ -162,8 +176,8 @@ static int check_rules(const struct rule *rules, int count, char *error, size_t 
     for (int i = 0; i < count; i++) {
         if (rules[i].dividend % rules[i].divisor == 0)
             continue;
-        return fail(error, size, "%s (%ld) is not a multiple of %s (%ld)", rules[i].what, rules[i].dividend, rules[i].by,
-                 rules[i].divisor);
+        return fail(error, size, "%s (%ld) is not a multiple of %s (%ld)", rules[i].what, rules[i].dividend,
+                    rules[i].by, rules[i].divisor);
     }
     return 0;
 }
@@ -171,9 +185,12 @@ static int check_rules(const struct rule *rules, int count, char *error, size_t 
 static int check_shape(const struct options *o, char *error, size_t size)
 {
     const struct rule rules[] = {
-        {"--hidden", "--heads", o->hidden, o->heads}, {"--heads", "--tp", o->heads, o->tp},
-        {"--ffn", "--tp", o->ffn, o->tp},             {"--vocab", "--tp", o->vocab, o->tp},
-        {"--layers", "--pp", o->layers, o->pp},       {"--experts", "--ep", o->experts, o->ep},
+        {"--hidden", "--heads", o->hidden, o->heads},
+        {"--heads", "--tp", o->heads, o->tp},
+        {"--ffn", "--tp", o->ffn, o->tp},
+        {"--vocab", "--tp", o->vocab, o->tp},
+        {"--layers", "--pp", o->layers, o->pp},
+        {"--experts", "--ep", o->experts, o->ep},
     };
     if (o->topk > o->experts)
         return fail(error, size, "--topk (%ld) is more than --experts (%ld)", o->topk, o->experts);
@@ -233,7 +250,8 @@ int options_check_world(const struct options *o, int world, char *error, size_t 
     for (int i = 0; i < 3; i++) {
         if (ranks[i].rank < world)
             continue;
-        return fail(error, error_size, "--%s: rank %ld is outside the world of %d", ranks[i].name, ranks[i].rank, world);
+        return fail(error, error_size, "--%s: rank %ld is outside the world of %d", ranks[i].name,
+                    ranks[i].rank, world);
     }
     if (check_rules(rules, 1, error, error_size) != 0)
         return -1;
@@ -242,14 +260,18 @@ int options_check_world(const struct options *o, int world, char *error, size_t 
 
 void options_help(void)
 {
-    printf("usage: moetrain [options]\n"
-           "A small mixture-of-experts trainer on CUDA and NCCL. RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and\n"
-           "MASTER_PORT (or PMIx) say who it is; contrib/moetrain/README.md has the rest.\n\n");
+    printf(
+        "usage: moetrain [options]\n"
+        "A small mixture-of-experts trainer on CUDA and NCCL. RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and\n"
+        "MASTER_PORT (or PMIx) say who it is; contrib/moetrain/README.md has the rest.\n\n");
     for (int i = 0; i < OPTIONS; i++) {
         const struct option *o = &table[i];
         char name[40], fallback[40] = "";
         snprintf(name, sizeof name, "--%s%s", o->name,
-                 o->kind == KIND_FLAG ? "" : o->kind == KIND_DOUBLE ? "=X" : o->kind == KIND_RANKS ? "=LIST" : "=N");
+                 o->kind == KIND_FLAG     ? ""
+                 : o->kind == KIND_DOUBLE ? "=X"
+                 : o->kind == KIND_RANKS  ? "=LIST"
+                                          : "=N");
         if (o->kind == KIND_RANKS)
             snprintf(fallback, sizeof fallback, " (0)");
         else if (o->kind != KIND_FLAG && o->fallback >= o->least)

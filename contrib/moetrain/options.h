@@ -1,5 +1,5 @@
-/* options.h - the command line of moetrain. README.md lists the options; options.c holds the table that parser,
- * bounds and --help share. */
+/* options.h - the command line of moetrain. README.md lists the options; options.c holds the table that
+ * parser, bounds and --help share. */
 #ifndef MOETRAIN_OPTIONS_H
 #define MOETRAIN_OPTIONS_H
 
@@ -28,8 +28,8 @@ struct options {
     char *print_ranks; /* "all" or a list such as "0,4-7"; points into argv */
 };
 
-/* Parse argv. On error writes one line (which names the option) into error and returns -1. Returns 1 if --help was
- * asked for (nothing else is valid then), 0 otherwise. */
+/* Parse argv. On error writes one line (which names the option) into error and returns -1. Returns 1 if
+ * --help was asked for (nothing else is valid then), 0 otherwise. */
 int options_parse(struct options *options, int argc, char **argv, char *error, size_t error_size);
 
 /* Check what depends on the size of the world: divisors and rank numbers. Same error convention, -1 or 0. */

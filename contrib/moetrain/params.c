@@ -12,8 +12,8 @@
 
 enum split { SPLIT_NONE, SPLIT_COLUMNS, SPLIT_ROWS };
 
-/* A matrix (or a stack of them, one an expert) as this rank holds it. columns is made of parts (3 for q, k, v), each
- * split on its own. */
+/* A matrix (or a stack of them, one an expert) as this rank holds it. columns is made of parts (3 for q, k,
+ * v), each split on its own. */
 struct tensor {
     size_t first;
     int rows, columns, parts, stack;
@@ -63,19 +63,30 @@ static void plan_mlp(struct plan *plan, struct layer_params *layer, uint64_t kin
     int hidden = (int)o->hidden, ffn = (int)(o->ffn / o->tp), experts = (int)(o->experts / o->ep);
     double in = 1 / sqrt((double)o->hidden), out = 0.5 / sqrt((double)o->ffn);
     if (layer->moe) {
-        layer->router = add(plan, (struct tensor){.rows = hidden, .columns = (int)o->experts, .deviation = in}, kind + 9);
+        layer->router =
+            add(plan, (struct tensor){.rows = hidden, .columns = (int)o->experts, .deviation = in}, kind + 9);
         close_bucket(plan->params, layer->dense_bucket);
         layer->expert_bucket = open_bucket(plan->params, true);
-        layer->w1 = add(plan, (struct tensor){.rows = hidden, .columns = ffn, .stack = experts, .split = SPLIT_COLUMNS,
-                                              .deviation = in}, kind + 10);
-        layer->w2 = add(plan, (struct tensor){.rows = ffn, .columns = hidden, .stack = experts, .split = SPLIT_ROWS,
-                                              .deviation = out}, kind + 11);
+        layer->w1 = add(
+            plan,
+            (struct tensor){
+                .rows = hidden, .columns = ffn, .stack = experts, .split = SPLIT_COLUMNS, .deviation = in},
+            kind + 10);
+        layer->w2 =
+            add(plan,
+                (struct tensor){
+                    .rows = ffn, .columns = hidden, .stack = experts, .split = SPLIT_ROWS, .deviation = out},
+                kind + 11);
         close_bucket(plan->params, layer->expert_bucket);
         return;
     }
-    layer->w1 = add(plan, (struct tensor){.rows = hidden, .columns = ffn, .split = SPLIT_COLUMNS, .deviation = in}, kind + 12);
+    layer->w1 =
+        add(plan, (struct tensor){.rows = hidden, .columns = ffn, .split = SPLIT_COLUMNS, .deviation = in},
+            kind + 12);
     layer->b1 = add(plan, (struct tensor){.rows = 1, .columns = ffn, .split = SPLIT_COLUMNS}, kind + 13);
-    layer->w2 = add(plan, (struct tensor){.rows = ffn, .columns = hidden, .split = SPLIT_ROWS, .deviation = out}, kind + 14);
+    layer->w2 =
+        add(plan, (struct tensor){.rows = ffn, .columns = hidden, .split = SPLIT_ROWS, .deviation = out},
+            kind + 14);
     layer->b2 = add(plan, (struct tensor){.rows = 1, .columns = hidden}, kind + 15);
     close_bucket(plan->params, layer->dense_bucket);
 }
@@ -92,11 +103,17 @@ static void plan_layer(struct plan *plan, struct layer_params *layer, int index)
     layer->expert_bucket = -1;
     layer->gamma1 = add(plan, ones, kind + 1);
     layer->beta1 = add(plan, zeros, kind + 2);
-    layer->wqkv = add(plan, (struct tensor){.rows = hidden, .columns = 3 * width, .parts = 3, .split = SPLIT_COLUMNS,
-                                            .deviation = deviation}, kind + 3);
-    layer->bqkv = add(plan, (struct tensor){.rows = 1, .columns = 3 * width, .parts = 3, .split = SPLIT_COLUMNS}, kind + 4);
-    layer->wo = add(plan, (struct tensor){.rows = width, .columns = hidden, .split = SPLIT_ROWS,
-                                          .deviation = 0.5 * deviation}, kind + 5);
+    layer->wqkv = add(
+        plan,
+        (struct tensor){
+            .rows = hidden, .columns = 3 * width, .parts = 3, .split = SPLIT_COLUMNS, .deviation = deviation},
+        kind + 3);
+    layer->bqkv = add(
+        plan, (struct tensor){.rows = 1, .columns = 3 * width, .parts = 3, .split = SPLIT_COLUMNS}, kind + 4);
+    layer->wo = add(
+        plan,
+        (struct tensor){.rows = width, .columns = hidden, .split = SPLIT_ROWS, .deviation = 0.5 * deviation},
+        kind + 5);
     layer->bo = add(plan, zeros, kind + 6);
     layer->gamma2 = add(plan, ones, kind + 7);
     layer->beta2 = add(plan, zeros, kind + 8);
@@ -111,8 +128,11 @@ static void plan_stage(struct plan *plan)
     params->embed_bucket = params->head_bucket = -1;
     if (plan->layout->pp_rank == 0) {
         params->embed_bucket = open_bucket(params, false);
-        params->table = add(plan, (struct tensor){.rows = vocab, .columns = hidden, .split = SPLIT_ROWS, .deviation = 0.5}, 1);
-        params->positions = add(plan, (struct tensor){.rows = (int)o->seq, .columns = hidden, .deviation = 0.1}, 2);
+        params->table =
+            add(plan,
+                (struct tensor){.rows = vocab, .columns = hidden, .split = SPLIT_ROWS, .deviation = 0.5}, 1);
+        params->positions =
+            add(plan, (struct tensor){.rows = (int)o->seq, .columns = hidden, .deviation = 0.1}, 2);
         close_bucket(params, params->embed_bucket);
     }
     for (int i = 0; i < params->layer_count; i++)
@@ -121,8 +141,12 @@ static void plan_stage(struct plan *plan)
         params->head_bucket = open_bucket(params, false);
         params->head_gamma = add(plan, (struct tensor){.rows = 1, .columns = hidden, .value = 1}, 3);
         params->head_beta = add(plan, (struct tensor){.rows = 1, .columns = hidden}, 4);
-        params->head_w = add(plan, (struct tensor){.rows = hidden, .columns = vocab, .split = SPLIT_COLUMNS,
-                                                   .deviation = 1 / sqrt((double)hidden)}, 5);
+        params->head_w = add(plan,
+                             (struct tensor){.rows = hidden,
+                                             .columns = vocab,
+                                             .split = SPLIT_COLUMNS,
+                                             .deviation = 1 / sqrt((double)hidden)},
+                             5);
         close_bucket(params, params->head_bucket);
     }
 }
@@ -130,7 +154,8 @@ static void plan_stage(struct plan *plan)
 /* The start values of one matrix of a stack; places count rows and columns in the unsplit matrix. */
 static void fill_matrix(const struct plan *plan, const struct tensor *t, uint64_t seed, real *values)
 {
-    int tp = t->split == SPLIT_NONE ? 1 : plan->layout->tp, tp_rank = t->split == SPLIT_NONE ? 0 : plan->layout->tp_rank;
+    int tp = t->split == SPLIT_NONE ? 1 : plan->layout->tp,
+        tp_rank = t->split == SPLIT_NONE ? 0 : plan->layout->tp_rank;
     int width = t->columns / t->parts;
     uint64_t whole_columns = (uint64_t)t->columns * (uint64_t)(t->split == SPLIT_COLUMNS ? tp : 1);
     for (int i = 0; i < t->rows; i++)
@@ -150,7 +175,8 @@ static void fill_tensor(const struct plan *plan, const struct tensor *t, bool ex
     uint64_t seed = data_hash((uint64_t)plan->options->seed ^ 0x706172616du, t->identity);
     uint64_t first_expert = expert ? (uint64_t)plan->layout->ep_rank * (uint64_t)t->stack : 0;
     for (int i = 0; i < t->stack; i++)
-        fill_matrix(plan, t, data_hash(seed, first_expert + (uint64_t)i), values + (size_t)i * (size_t)t->rows * (size_t)t->columns);
+        fill_matrix(plan, t, data_hash(seed, first_expert + (uint64_t)i),
+                    values + (size_t)i * (size_t)t->rows * (size_t)t->columns);
 }
 
 static void set_values(const struct plan *plan)

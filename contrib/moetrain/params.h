@@ -1,8 +1,8 @@
 /* params.h - the parameters of one rank: one flat buffer of values, and as many gradients and Adam moments.
  *
- * Order: embedding, then the layers, each with its dense parameters followed by its experts, then the head. Such a
- * part is a bucket: the unit of the gradient all-reduce. A parameter's start value is a function of the seed and of
- * its place in the whole model, so it does not depend on how the model is split.
+ * Order: embedding, then the layers, each with its dense parameters followed by its experts, then the head.
+ * Such a part is a bucket: the unit of the gradient all-reduce. A parameter's start value is a function of
+ * the seed and of its place in the whole model, so it does not depend on how the model is split.
  */
 #ifndef MOETRAIN_PARAMS_H
 #define MOETRAIN_PARAMS_H
@@ -24,7 +24,7 @@ struct layer_params {
     bool moe;
     int dense_bucket, expert_bucket; /* expert_bucket is -1 in a dense layer */
     size_t gamma1, beta1, wqkv, bqkv, wo, bo, gamma2, beta2;
-    size_t w1, b1, w2, b2;    /* dense: b1, b2; in a moe layer w1 and w2 hold a matrix per expert */
+    size_t w1, b1, w2, b2; /* dense: b1, b2; in a moe layer w1 and w2 hold a matrix per expert */
     size_t router;
 };
 

@@ -1,8 +1,8 @@
-/* pipeline.c - the 1F1B schedule (Narayanan et al. 2021, section 2.2): a stage runs a few forward passes ahead, then
- * one forward and one backward in turn, then the backward passes that are left.
+/* pipeline.c - the 1F1B schedule (Narayanan et al. 2021, section 2.2): a stage runs a few forward passes
+ * ahead, then one forward and one backward in turn, then the backward passes that are left.
  *
- * The receive for a step is posted before the step that precedes it is enqueued. Each direction of an edge has a
- * stream and a communicator of its own, so no transfer waits behind one that cannot complete yet.
+ * The receive for a step is posted before the step that precedes it is enqueued. Each direction of an edge
+ * has a stream and a communicator of its own, so no transfer waits behind one that cannot complete yet.
  */
 #include "trainer.h"
 
@@ -97,7 +97,8 @@ static void run_forward(struct trainer *t, int micro_batch)
     int slot = micro_batch % t->model.in_flight;
     cudaStream_t compute = t->streams.compute, send = t->streams.send_forward;
     if (!trainer_is_first_stage(t))
-        CUDA_CHECK(cudaStreamWaitEvent(compute, t->events.input_ready[micro_batch % t->model.inputs_count], 0));
+        CUDA_CHECK(
+            cudaStreamWaitEvent(compute, t->events.input_ready[micro_batch % t->model.inputs_count], 0));
     if (!trainer_is_last_stage(t))
         CUDA_CHECK(cudaStreamWaitEvent(compute, t->events.output_free[slot], 0));
     model_forward(t, micro_batch);
@@ -113,7 +114,8 @@ static void run_backward(struct trainer *t, int micro_batch)
 {
     int slot = micro_batch % GRADIENT_SLOTS;
     cudaStream_t compute = t->streams.compute, send = t->streams.send_backward;
-    cudaEvent_t ready = trainer_is_last_stage(t) ? t->events.gradient_free[slot] : t->events.gradient_ready[slot];
+    cudaEvent_t ready =
+        trainer_is_last_stage(t) ? t->events.gradient_free[slot] : t->events.gradient_ready[slot];
     CUDA_CHECK(cudaStreamWaitEvent(compute, ready, 0));
     model_backward(t, micro_batch, t->model.gradients[slot], micro_batch == t->options->micro_batches - 1);
     CUDA_CHECK(cudaEventRecord(t->events.input_free[micro_batch % t->model.inputs_count], compute));

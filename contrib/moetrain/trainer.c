@@ -60,7 +60,8 @@ struct result trainer_iterate(struct trainer *t)
     waits_end(t);
     CUDA_CHECK(cudaEventRecord(end, compute));
     CUDA_CHECK(cudaEventSynchronize(end));
-    CUDA_CHECK(cudaEventElapsedTime(&milliseconds, t->iteration ? t->events.end[(t->iteration + 1) % 2] : t->events.begin, end));
+    CUDA_CHECK(cudaEventElapsedTime(
+        &milliseconds, t->iteration ? t->events.end[(t->iteration + 1) % 2] : t->events.begin, end));
     groups_check(&t->groups);
     result.seconds = milliseconds / 1e3;
     t->iteration++;

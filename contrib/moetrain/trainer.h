@@ -1,11 +1,11 @@
 /* trainer.h - everything one rank has while it trains, and the steps of an iteration.
  *
- * Streams. compute: kernels, tensor-parallel sums, the sums of loss and norm. expert: all-to-all. reduce: gradient
- * sums, beside the backward pass. One a pipeline direction for receives, which are posted one step ahead, and one for
- * sends. waits: --wait-streams.
+ * Streams. compute: kernels, tensor-parallel sums, the sums of loss and norm. expert: all-to-all. reduce:
+ * gradient sums, beside the backward pass. One a pipeline direction for receives, which are posted one step
+ * ahead, and one for sends. waits: --wait-streams.
  *
- * Files: model.c (attention, MLP, embedding, head), moe.c (mixture-of-experts layer), pipeline.c (1F1B schedule),
- * optimizer.c (gradient sums, norm, clipping, Adam), trainer.c (set-up, iteration).
+ * Files: model.c (attention, MLP, embedding, head), moe.c (mixture-of-experts layer), pipeline.c (1F1B
+ * schedule), optimizer.c (gradient sums, norm, clipping, Adam), trainer.c (set-up, iteration).
  */
 #ifndef MOETRAIN_TRAINER_H
 #define MOETRAIN_TRAINER_H
@@ -19,8 +19,8 @@
 #include "params.h"
 #include "resources.h"
 
-/* What the forward pass of a layer leaves for its backward pass. Device memory, sized for --seq; the members of the
- * last paragraph are sized by the data, taken from the pool in forward and given back in backward. */
+/* What the forward pass of a layer leaves for its backward pass. Device memory, sized for --seq; the members
+ * of the last paragraph are sized by the data, taken from the pool in forward and given back in backward. */
 struct layer_stash {
     const real *x;
     real *normed1, *stats1, *qkv, *probabilities, *context, *mid, *normed2, *stats2, *out;
@@ -39,18 +39,18 @@ struct head_stash {
 enum { GRADIENT_SLOTS = 3 };
 
 struct model {
-    int max_rows;             /* tokens of the longest micro-batch */
-    int in_flight;            /* micro-batches between their forward and backward: slots of stash */
-    int inputs_count;         /* one more: a receive is posted ahead */
-    real **inputs;            /* [slot]: input of the stage's first layer */
+    int max_rows;              /* tokens of the longest micro-batch */
+    int in_flight;             /* micro-batches between their forward and backward: slots of stash */
+    int inputs_count;          /* one more: a receive is posted ahead */
+    real **inputs;             /* [slot]: input of the stage's first layer */
     struct layer_stash *stash; /* [slot][layer] */
     struct head_stash head;
     real *gradients[GRADIENT_SLOTS]; /* at the output, turned in place into that at the input of the stage */
     real *partial, *dnormed, *dwide, *dcontext, *dqkv, *dweight; /* scratch of the compute stream */
-    int *tokens, *targets;           /* device, [micro_batches][max_rows] */
-    int *host_tokens, *host_targets; /* pinned */
-    int *host_counts;                /* pinned, [2][experts] */
-    int *lengths;                    /* host, of this iteration's micro-batches */
+    int *tokens, *targets;                                       /* device, [micro_batches][max_rows] */
+    int *host_tokens, *host_targets;                             /* pinned */
+    int *host_counts;                                            /* pinned, [2][experts] */
+    int *lengths;                                                /* host, of this iteration's micro-batches */
     struct pool pool;
 };
 
@@ -68,12 +68,13 @@ struct events {
     cudaEvent_t begin, end[2]; /* with timing */
 };
 
-/* Grids of --exact-sums (all zero without it). Sums are below 2^23 steps of a grid, so exact in single precision
- * (2^52 in double for norm and loss), as long as no value was cut to its bound, which is the range / group size. */
+/* Grids of --exact-sums (all zero without it). Sums are below 2^23 steps of a grid, so exact in single
+ * precision (2^52 in double for norm and loss), as long as no value was cut to its bound, which is the range
+ * / group size. */
 struct grids {
-    struct grid activation, gradient;    /* tensor group: range 2^11 in steps of 2^-12; 2^9 in steps of 2^-14 */
-    struct grid weight, expert_weight;   /* data groups: range 2^13 in steps of 2^-10 (sums over tokens) */
-    struct grid norm;                    /* world: range 2^32 in steps of 2^-20 */
+    struct grid activation, gradient;  /* tensor group: range 2^11 in steps of 2^-12; 2^9 in steps of 2^-14 */
+    struct grid weight, expert_weight; /* data groups: range 2^13 in steps of 2^-10 (sums over tokens) */
+    struct grid norm;                  /* world: range 2^32 in steps of 2^-20 */
 };
 
 struct trainer {
@@ -101,9 +102,9 @@ struct result trainer_iterate(struct trainer *trainer);
 /* Give back all that trainer_create made; options, layout and groups stay. */
 void trainer_destroy(struct trainer *trainer);
 
-/* model.c. Both enqueue on the compute stream; gradients is transformed in place from that of the stage's output (any
- * values on the last stage) to that of its input. last: no more micro-batches follow, so a bucket that is complete is
- * handed to optimizer_reduce. */
+/* model.c. Both enqueue on the compute stream; gradients is transformed in place from that of the stage's
+ * output (any values on the last stage) to that of its input. last: no more micro-batches follow, so a bucket
+ * that is complete is handed to optimizer_reduce. */
 void model_create(struct trainer *trainer);
 void model_begin_iteration(struct trainer *trainer);
 int model_rows(const struct trainer *trainer, int micro_batch);
@@ -113,16 +114,18 @@ void model_backward(struct trainer *trainer, int micro_batch, real *gradients, b
 
 /* moe.c: the second half of a layer, from stash->normed2 and stash->mid to stash->out, and back. */
 void moe_stash(struct trainer *trainer, struct slab *slab, struct layer_stash *stash);
-void moe_forward(struct trainer *trainer, const struct layer_params *layer, struct layer_stash *stash, int rows);
-void moe_backward(struct trainer *trainer, const struct layer_params *layer, struct layer_stash *stash, int rows,
-                  real *gradients);
+void moe_forward(struct trainer *trainer, const struct layer_params *layer, struct layer_stash *stash,
+                 int rows);
+void moe_backward(struct trainer *trainer, const struct layer_params *layer, struct layer_stash *stash,
+                  int rows, real *gradients);
 
 /* pipeline.c: all micro-batches of an iteration, forward and backward. */
 void pipeline_create(struct trainer *trainer);
 void pipeline_run(struct trainer *trainer);
 
-/* optimizer.c. reduce starts the sum of a bucket's gradients on the reduce stream. step waits for all sums, reads loss
- * and norm on the host, clips if it must, and updates the parameters. tokens: of the whole batch. */
+/* optimizer.c. reduce starts the sum of a bucket's gradients on the reduce stream. step waits for all sums,
+ * reads loss and norm on the host, clips if it must, and updates the parameters. tokens: of the whole batch.
+ */
 void optimizer_create(struct trainer *trainer);
 void optimizer_reduce(struct trainer *trainer, int bucket);
 struct result optimizer_step(struct trainer *trainer, double tokens);

@@ -1,5 +1,5 @@
-/* waits.c - many streams that wait in a collective at the same time: every stream has a communicator of the whole
- * world, and the last rank is late. */
+/* waits.c - many streams that wait in a collective at the same time: every stream has a communicator of the
+ * whole world, and the last rank is late. */
 #include "trainer.h"
 
 /* How late, before --cost-scale. */
@@ -56,6 +56,7 @@ void waits_end(struct trainer *t)
     for (int i = 0; i < count; i++) {
         double expected = world * (world - 1) / 2.0 + (double)i * world;
         if (t->host_waits[i] != (real)expected)
-            die("waiting stream %d: the sum of the ranks is %g, not %g", i, (double)t->host_waits[i], expected);
+            die("waiting stream %d: the sum of the ranks is %g, not %g", i, (double)t->host_waits[i],
+                expected);
     }
 }

@@ -1,5 +1,5 @@
-/* gradient.c - the backward pass against central finite differences, for every parameter of tiny models. Everything is
- * compiled in double precision here (MOETRAIN_DOUBLE), over the fake device. */
+/* gradient.c - the backward pass against central finite differences, for every parameter of tiny models.
+ * Everything is compiled in double precision here (MOETRAIN_DOUBLE), over the fake device. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -51,12 +51,12 @@ static void check_gradients(int argc, char **argv)
     groups_destroy(&t.groups);
 }
 
-#define CHECK(...)                                                                                                   \
-    char *argv[] = {(char *)"gradient", __VA_ARGS__};                                                                \
+#define CHECK(...)                                                                                           \
+    char *argv[] = {(char *)"gradient", __VA_ARGS__};                                                        \
     check_gradients(sizeof argv / sizeof *argv, argv)
 
-#define TINY                                                                                                         \
-    (char *)"--hidden=6", (char *)"--heads=2", (char *)"--ffn=5", (char *)"--vocab=7", (char *)"--seq=4",            \
+#define TINY                                                                                                 \
+    (char *)"--hidden=6", (char *)"--heads=2", (char *)"--ffn=5", (char *)"--vocab=7", (char *)"--seq=4",    \
         (char *)"--micro-batch=2", (char *)"--micro-batches=2"
 
 static void test_dense(void **state)
@@ -71,8 +71,8 @@ static void test_experts(void **state)
 
 static void test_top1_uneven_variable(void **state)
 {
-    CHECK(TINY, (char *)"--moe-every=1", (char *)"--layers=1", (char *)"--topk=1", (char *)"--uneven-routing=1",
-          (char *)"--variable-seq");
+    CHECK(TINY, (char *)"--moe-every=1", (char *)"--layers=1", (char *)"--topk=1",
+          (char *)"--uneven-routing=1", (char *)"--variable-seq");
 }
 
 int main(void)

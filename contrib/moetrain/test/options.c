@@ -37,13 +37,24 @@ static void test_defaults_and_forms(void **state)
 static void test_bad_values_name_the_option(void **state)
 {
     static const char *const bad[][3] = {
-        {"--layers=x", NULL, "--layers"},       {"--layers", NULL, "--layers"},       {"--layers=0", NULL, "--layers"},
-        {"--layers=3x", NULL, "--layers"},      {"--lr=nan", NULL, "--lr"},           {"--lr=", NULL, "--lr"},
-        {"--tp=-1", NULL, "--tp"},              {"--exact-sums=1", NULL, "--exact-sums"},
-        {"--nonsense", NULL, "--nonsense"},     {"stray", NULL, "stray"},             {"--tp=3", NULL, "--tp"},
-        {"--topk=5", NULL, "--topk"},           {"--ep=3", NULL, "--ep"},             {"--pp=3", NULL, "--pp"},
-        {"--print-ranks=", NULL, "--print-ranks"}, {"--print-ranks=1,", NULL, "--print-ranks"},
-        {"--print-ranks=3-1", NULL, "--print-ranks"}, {"--print-ranks", "-1", "--print-ranks"},
+        {"--layers=x", NULL, "--layers"},
+        {"--layers", NULL, "--layers"},
+        {"--layers=0", NULL, "--layers"},
+        {"--layers=3x", NULL, "--layers"},
+        {"--lr=nan", NULL, "--lr"},
+        {"--lr=", NULL, "--lr"},
+        {"--tp=-1", NULL, "--tp"},
+        {"--exact-sums=1", NULL, "--exact-sums"},
+        {"--nonsense", NULL, "--nonsense"},
+        {"stray", NULL, "stray"},
+        {"--tp=3", NULL, "--tp"},
+        {"--topk=5", NULL, "--topk"},
+        {"--ep=3", NULL, "--ep"},
+        {"--pp=3", NULL, "--pp"},
+        {"--print-ranks=", NULL, "--print-ranks"},
+        {"--print-ranks=1,", NULL, "--print-ranks"},
+        {"--print-ranks=3-1", NULL, "--print-ranks"},
+        {"--print-ranks", "-1", "--print-ranks"},
         {"--iterations=99999999999999999999", NULL, "--iterations"},
     };
     struct options o;
@@ -92,8 +103,10 @@ static void test_layout_is_a_bijection(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults_and_forms), cmocka_unit_test(test_bad_values_name_the_option),
-        cmocka_unit_test(test_world),              cmocka_unit_test(test_print_ranks),
+        cmocka_unit_test(test_defaults_and_forms),
+        cmocka_unit_test(test_bad_values_name_the_option),
+        cmocka_unit_test(test_world),
+        cmocka_unit_test(test_print_ranks),
         cmocka_unit_test(test_layout_is_a_bijection),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
-/* train.c - a world of one over the fake device: it learns, it repeats itself, clipping and memory do what they say. */
+/* train.c - a world of one over the fake device: it learns, it repeats itself, clipping and memory do what
+ * they say. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,10 +31,10 @@ static void train(int argc, char **argv, struct result *results)
     groups_destroy(&t.groups);
 }
 
-#define TRAIN(results, ...)                                                                                          \
-    do {                                                                                                             \
-        char *argv[] = {(char *)"train", __VA_ARGS__};                                                               \
-        train(sizeof argv / sizeof *argv, argv, results);                                                            \
+#define TRAIN(results, ...)                                                                                  \
+    do {                                                                                                     \
+        char *argv[] = {(char *)"train", __VA_ARGS__};                                                       \
+        train(sizeof argv / sizeof *argv, argv, results);                                                    \
     } while (0)
 
 static void test_learns(void **state)
@@ -78,7 +79,8 @@ static void test_memory_is_accounted(void **state)
     struct result r[MOST];
     size_t before = memory_peak();
     TRAIN(r, (char *)"--iterations=1", (char *)"--hidden=64");
-    assert_true(memory_peak() > before + 4 * 2 * 64 * 64 * sizeof(real)); /* two layers' wqkv and more, four times */
+    assert_true(memory_peak() >
+                before + 4 * 2 * 64 * 64 * sizeof(real)); /* two layers' wqkv and more, four times */
 }
 
 int main(void)
