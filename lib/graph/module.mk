@@ -2,3 +2,5 @@
 $(eval $(call static_library,graph,lib/graph,graph.c feeds.c validate.c run.c run_setup.c run_table.c run_match.c run_lines.c run_why.c))
 GRAPH_LINK := -lzstd -lxxhash
 $(eval $(call unit_test,graph_run_hand,lib/graph/test,run_hand.c,graph common,$(GRAPH_LINK)))
+$(eval $(call unit_test,graph_run_random,lib/graph/test,run_random.c oracle.c random_graph.c,graph common,$(GRAPH_LINK)))
+$(eval $(call test_program,bench_graph_run,lib/graph/bench,bench_run.c,graph common,$(GRAPH_LINK)))

@@ -9,7 +9,22 @@
 
 /* ---- How far virtual ranks may go ---- */
 
-/* The external ranks' slowest slot plus the lookahead; ranks that never communicate do not count. */
+/* Slot of the first COMM node at or after (n, k); NONE when there is none. */
+static uint32_t next_group_slot(const struct run_rank *r, uint32_t n, uint32_t k)
+{
+    for (;; n++) {
+        if (n == r->loop_end && k < r->extra) {
+            k = r->loop_groups ? k + 1 : r->extra;
+            n = r->loop_groups ? r->loop_begin : r->loop_end;
+        }
+        if (n >= r->limit)
+            return NONE;
+        if (r->nodes[n].kind == GRAPH_COMM)
+            return run_slot_of(r, n, k).slot;
+    }
+}
+
+/* Virtual ranks may be as far as the lookahead beyond the next group of the slowest external rank. */
 static void set_allowed(struct graph_run *run)
 {
     run->allowed = UINT32_MAX;
@@ -17,9 +32,9 @@ static void set_allowed(struct graph_run *run)
         return;
     for (uint32_t i = 0; i < run->graph->world; i++) {
         const struct run_rank *r = &run->ranks[i];
-        if (!r->external || !r->recorded->ncomms || r->group_comms[r->recorded->ncomms] == 0)
+        if (!r->external || r->next_slot == NONE)
             continue;
-        uint32_t slot = r->slot > 1 ? r->slot : 1;
+        uint32_t slot = r->next_slot > 1 ? r->next_slot : 1;
         uint32_t allowed = slot > UINT32_MAX - run->lookahead ? UINT32_MAX : slot + run->lookahead;
         if (allowed < run->allowed)
             run->allowed = allowed;
@@ -58,6 +73,8 @@ struct graph_run *graph_run_create(const struct graph *g, const struct graph_run
     run->lookahead = options->lookahead;
     run->ready = run->parked = run->free_waiter = run->free_external = NONE;
     run_setup(run, options);
+    for (uint32_t i = 0; i < g->world; i++)
+        run->ranks[i].next_slot = next_group_slot(&run->ranks[i], 0, 0);
     set_allowed(run);
     return run;
 }
@@ -185,10 +202,12 @@ static bool same_structure(const struct run_rank *r, const struct graph_node *no
 
 static void note_progress(struct graph_run *run, struct run_rank *r, uint32_t n, uint32_t k)
 {
-    uint32_t slot = run_slot_of(r, n, k).slot;
-    if (slot <= r->slot)
+    if (!run->lookahead || r->next_slot == NONE || run_slot_of(r, n, k).slot < r->next_slot)
         return;
-    r->slot = slot;
+    uint32_t slot = next_group_slot(r, n + 1, k);
+    if (slot <= r->next_slot)
+        return;
+    r->next_slot = slot;
     uint32_t allowed = run->allowed;
     set_allowed(run);
     if (run->allowed > allowed)

@@ -34,8 +34,8 @@ struct graph_run_options {
                                 At least the recorded number: set-up, iterations, teardown (the teardown follows the
                                 last loop). Fewer: no teardown. UINT32_MAX with a lookahead: as long as it takes. */
     uint32_t lookahead;      /* with externals: virtual ranks run at most this many iterations ahead of the slowest
-                                external one (2 is a good value, since ranks' iterations may be shifted against each
-                                other by one); 0 = no bound */
+                                external one, that is of the iteration of its next group (2 is a good value, since
+                                ranks' iterations may be shifted against each other by one); 0 = no bound */
 };
 
 /* options may be NULL (everything virtual, as recorded). The graph must outlive the run and not change. NULL: the graph is

@@ -77,7 +77,8 @@ struct run_rank {
     /* External ranks: node of each group, by communicator (comms[c] … comms[c + 1]) and ordinal. */
     uint32_t *group_nodes, *group_comms;
     uint32_t *group_before, *group_loop; /* by communicator: groups before the loop, within it */
-    uint32_t slot;                       /* furthest slot of an arrival */
+    uint32_t loop_groups;                /* groups in the loop, of all communicators */
+    uint32_t next_slot;                  /* of the group after the furthest arrival; NONE: it was the last */
 };
 
 struct run_external { /* a group that arrived and may wait */

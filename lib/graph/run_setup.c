@@ -167,6 +167,7 @@ static void set_groups(struct run_rank *r)
         groups++;
         r->group_before[c] += i < r->loop_begin;
         r->group_loop[c] += i >= r->loop_begin && i < r->loop_end;
+        r->loop_groups += i >= r->loop_begin && i < r->loop_end;
     }
     for (uint32_t c = 0; c < g->ncomms; c++)
         first[c + 1] += first[c];

@@ -328,8 +328,8 @@ static void test_lookahead(void **state)
     assert_non_null(strstr(why, "waits for the sandbox ranks"));
     for (uint32_t i = 0; i < 100; i++)
         assert_int_equal(graph_run_arrive(run, 1, 0, i, 10 * i, NULL, 0, NULL), 0);
-    assert_true(graph_run_iteration_end(run, 0, 101) != INT64_MIN);
-    assert_int_equal(graph_run_iteration_end(run, 0, 102), INT64_MIN);
+    assert_true(graph_run_iteration_end(run, 0, 102) != INT64_MIN);
+    assert_int_equal(graph_run_iteration_end(run, 0, 103), INT64_MIN);
     assert_int_equal(w.nreleased, 64);
     graph_run_destroy(run);
     graph_destroy(w.g);
