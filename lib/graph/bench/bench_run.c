@@ -2,8 +2,8 @@
  *
  *   bench_run [ranks] [iterations] [microbatches]      defaults 1024 10 8
  *
- * Ranks are tp 8 x pp 4 x dp: tensor all-reduces on stream 0, pipeline sends and receives on stream 1 with events, a
- * gradient all-reduce on stream 2 and one host synchronisation an iteration. Prints one line of JSON a case: the graph
+ * Ranks are tp 8 x pp 4 x dp: tensor all-reduces on stream 0, pipeline receives on stream 1 and sends on 3 with
+ * events, a gradient all-reduce on stream 2 and one host synchronisation an iteration. Prints one line of JSON a case: the graph
  * recorded once and looped, and recorded in full. */
 #include <inttypes.h>
 #include <stdio.h>
@@ -90,8 +90,8 @@ static void pass(struct rank *r, int32_t from, int32_t to)
     for (uint32_t l = 0; l < LAYERS; l++)
         group(r, 0, 0, GRAPH_OP_ALLREDUCE, -1, 1 << 20);
     if (to >= 0) {
-        event(r, 0, 1);
-        group(r, 1, 1, GRAPH_OP_SEND, to, 1 << 20);
+        event(r, 0, 3);
+        group(r, 1, 3, GRAPH_OP_SEND, to, 1 << 20);
     }
 }
 
@@ -163,8 +163,10 @@ static void measure(const char *name, const struct shape *s, uint32_t recorded, 
     int64_t end = clock_now_ns();
     char why[512];
     uint64_t blocked = graph_run_blocked(run, why, sizeof why);
-    if (blocked)
+    if (blocked) {
         fprintf(stderr, "blocked: %s\n", why);
+        exit(1);
+    }
     printf("{\"case\":\"%s\",\"ranks\":%u,\"nodes\":%" PRIu64 ",\"create_seconds\":%.4f,\"run_seconds\":%.4f,"
            "\"nodes_per_second\":%.0f,\"iteration_seconds\":%.6f}\n",
            name, s->world, nodes, (double)(created - begin) / 1e9, (double)(end - created) / 1e9,
