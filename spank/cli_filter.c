@@ -1,0 +1,271 @@
+/* cli_filter.c - cli_filter_prism.so: runs in srun, sbatch and salloc once the options are read, and turns the request for
+ * the emulated job into one for the few nodes that do the work.
+ *
+ * Slurm ships no headers for cli_filter plugins; what is declared here is exported by every client since 20.11. The
+ * options themselves belong to spank_prism.so and are read back through spank_option_get.
+ */
+#include <ctype.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <slurm/slurm.h>
+#include <slurm/slurm_errno.h>
+#include <slurm/spank.h>
+
+#include "client.h"
+#include "options.h"
+#include "shape.h"
+
+typedef struct slurm_opt_s slurm_opt_t;
+extern char *slurm_option_get(slurm_opt_t *opt, const char *name); /* xmalloc'ed; small, left to the client's exit */
+extern int slurm_option_set(slurm_opt_t *opt, const char *name, const char *value, bool early);
+extern bool slurm_option_isset(slurm_opt_t *opt, const char *name);
+extern bool slurm_option_reset(slurm_opt_t *opt, const char *name);
+extern bool slurm_option_set_by_cli(slurm_opt_t *opt, int optval);
+extern char *spank_option_get(char *optname);
+extern int error_exit __attribute__((weak)); /* the client's exit code when a plugin refuses */
+
+/* What Slurm looks up (cli_filter_prism.map). */
+#pragma GCC visibility push(default)
+extern const char plugin_name[];
+extern const char plugin_type[];
+extern const uint32_t plugin_version;
+const char plugin_name[] = "Prism: requests for emulated jobs";
+const char plugin_type[] = "cli_filter/prism";
+const uint32_t plugin_version = SLURM_VERSION_NUMBER;
+int init(void);
+int fini(void);
+int cli_filter_p_setup_defaults(slurm_opt_t *opt, bool early);
+int cli_filter_p_pre_submit(slurm_opt_t *opt, int offset);
+void cli_filter_p_post_submit(int offset, uint32_t job, uint32_t step);
+#pragma GCC visibility pop
+
+int init(void) { return SLURM_SUCCESS; }
+int fini(void) { return SLURM_SUCCESS; }
+int cli_filter_p_setup_defaults(slurm_opt_t *opt, bool early) { return SLURM_SUCCESS; }
+void cli_filter_p_post_submit(int offset, uint32_t job, uint32_t step) {}
+
+/* One line on the user's terminal; the client then ends with 255, as for every option that Slurm itself refuses. */
+static int refuse(const char *text)
+{
+    slurm_error("prism: %s", text);
+    if (&error_exit)
+        error_exit = 255;
+    return SLURM_ERROR;
+}
+
+/* spank_option_get answers "set" or "unset" for options that may stand without a value. */
+static int read_command_line(struct options *o, struct prism_error *err)
+{
+    for (int i = 0; i < OPTION_COUNT; i++) {
+        const struct option_row *row = &option_table[i];
+        char name[64];
+        snprintf(name, sizeof name, "%s", row->name);
+        const char *text = spank_option_get(name);
+        if (!text || (row->takes != OPTION_REQUIRED && !strcmp(text, "unset")))
+            continue;
+        if (row->takes != OPTION_REQUIRED && !strcmp(text, "set"))
+            text = NULL;
+        if (options_set(o, (enum option_id)i, text, OPTION_FROM_COMMAND_LINE, err))
+            return -1;
+    }
+    return 0;
+}
+
+/* The leading number of an option ("4", "1024-2048", "1-0" when unset); 0 when it has none. */
+static uint32_t number_of(slurm_opt_t *opt, const char *name)
+{
+    const char *text = slurm_option_get(opt, name);
+    if (!text || !isdigit((unsigned char)*text))
+        return 0;
+    unsigned long value = strtoul(text, NULL, 10);
+    return value < UINT32_MAX ? (uint32_t)value : 0;
+}
+
+static int forced(const char *variable, uint32_t *value, struct prism_error *err)
+{
+    const char *text = getenv(variable);
+    uint64_t n;
+    struct prism_error why = {0};
+    if (!text || !*text)
+        return 0;
+    if (parse_number(text, 1, 100000, &n, &why))
+        return prism_error_set(err, PRISM_EXIT_USAGE, "%s: %s", variable, why.text);
+    *value = (uint32_t)n;
+    return 0;
+}
+
+/* Options that Slurm fills from the enclosing job's variables are not the user's words inside an allocation. */
+static bool said(slurm_opt_t *opt, const char *name, int letter, bool inside)
+{
+    return inside && letter ? slurm_option_set_by_cli(opt, letter) : slurm_option_isset(opt, name);
+}
+
+static int read_request(slurm_opt_t *opt, struct shape_request *r, char *gpu_type, size_t type_size, struct prism_error *err)
+{
+    const char *job_nodes = getenv("SLURM_JOB_NUM_NODES"), *earlier = getenv("PRISM_WORLD");
+    bool inside = getenv("SLURM_JOB_ID") != NULL;
+    if (inside)
+        r->allocation_nodes = job_nodes && atoi(job_nodes) > 0 ? (uint32_t)atoi(job_nodes) : 1;
+    /* Inside a job that Prism shaped, SLURM_NTASKS and the like speak of the small allocation. */
+    bool shaped = inside && getenv(CLIENT_PACKED_VARIABLE) && earlier;
+    if (said(opt, "nodes", 'N', inside))
+        r->nodes = number_of(opt, "nodes");
+    if (said(opt, "ntasks", 'n', shaped))
+        r->tasks = number_of(opt, "ntasks");
+    if (!shaped && slurm_option_isset(opt, "ntasks-per-node"))
+        r->tasks_per_node = number_of(opt, "ntasks-per-node");
+    if (slurm_option_isset(opt, "cpus-per-task"))
+        r->cpus_per_task = number_of(opt, "cpus-per-task");
+    if (shaped && !r->tasks && !r->nodes)
+        r->earlier_world = (uint32_t)atoi(earlier);
+    if (!inside) {
+        r->gpus_per_node = parse_slurm_gpus(slurm_option_get(opt, "gpus-per-node"), false, gpu_type, type_size);
+        if (!r->gpus_per_node)
+            r->gpus_per_node = parse_slurm_gpus(slurm_option_get(opt, "gres"), true, gpu_type, type_size);
+        r->gpus = parse_slurm_gpus(slurm_option_get(opt, "gpus"), false, NULL, 0);
+    }
+    return forced("PRISM_NODES", &r->forced_nodes, err) ||
+                   forced("PRISM_DEVICES_PER_NODE", &r->forced_devices_per_node, err)
+               ? -1
+               : 0;
+}
+
+static void set_number(slurm_opt_t *opt, const char *name, uint32_t value)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%u", value);
+    slurm_option_set(opt, name, text, false);
+}
+
+static void reset(slurm_opt_t *opt, const char *name)
+{
+    if (slurm_option_isset(opt, name))
+        slurm_option_reset(opt, name);
+}
+
+static void rewrite_gpus(slurm_opt_t *opt, const struct shape *s, const char *gpu_type, bool inside)
+{
+    static const char *const of_the_full_job[] = {"gpus", "gpus-per-node", "gpus-per-task", "gpus-per-socket", "ntasks-per-gpu"};
+    for (size_t i = 0; i < sizeof of_the_full_job / sizeof *of_the_full_job; i++)
+        reset(opt, of_the_full_job[i]);
+    const char *gres = slurm_option_get(opt, "gres");
+    if (gres && parse_slurm_gpus(gres, true, NULL, 0)) {
+        char *rest = parse_slurm_gres_rest(gres);
+        slurm_option_reset(opt, "gres");
+        if (rest)
+            slurm_option_set(opt, "gres", rest, false);
+        free(rest);
+    }
+    if (inside)
+        return; /* the step gets the GPUs of its job */
+    char text[96];
+    snprintf(text, sizeof text, "%s%s%u", gpu_type, *gpu_type ? ":" : "", s->devices_per_node);
+    slurm_option_set(opt, "gpus-per-node", text, false);
+}
+
+static void rewrite_request(slurm_opt_t *opt, const struct shape *s, const char *gpu_type, bool inside)
+{
+    static const char *const spread[] = {"ntasks-per-core", "ntasks-per-socket", "cores-per-socket", "sockets-per-node"};
+    for (size_t i = 0; i < sizeof spread / sizeof *spread; i++)
+        reset(opt, spread[i]);
+    set_number(opt, "nodes", s->physical_nodes);
+    set_number(opt, "ntasks", s->physical_nodes);
+    set_number(opt, "ntasks-per-node", 1);
+    if (slurm_option_isset(opt, "cpus-per-task") || (!inside && s->cpus_per_task > 1)) {
+        if (inside)
+            slurm_option_reset(opt, "cpus-per-task"); /* all of the job's */
+        else
+            set_number(opt, "cpus-per-task", s->cpus_per_task);
+    }
+    rewrite_gpus(opt, s, gpu_type, inside);
+}
+
+/* The user's own comment stays in front. */
+static void write_comment(slurm_opt_t *opt, const struct options *o, const struct shape *s)
+{
+    const char *own = slurm_option_get(opt, "comment"), *phase = o->text[OPTION_PHASE];
+    char *text;
+    if (asprintf(&text, "%s%sprism:ranks=%u,nodes=%u,sandbox=%u,devices=%u,phase=%s", own ? own : "", own && *own ? "; " : "",
+                 s->world, s->nodes, s->sandbox_ranks, s->physical_nodes * s->devices_per_node, phase ? phase : "auto") < 0)
+        return;
+    slurm_option_set(opt, "comment", text, false);
+    free(text);
+}
+
+/* Slurm's default for a job's name is the command's or the script's, which it works out later than we need it: the first
+ * argument behind the options, where getopt has stopped. malloc'ed; NULL when there is none (a shell of salloc). */
+static char *command_name(void)
+{
+    char *name = NULL, *line = NULL;
+    size_t room = 0;
+    FILE *f = fopen("/proc/self/cmdline", "r");
+    for (int i = 0; f && getdelim(&line, &room, 0, f) > 0; i++) {
+        if (i != optind || !*line)
+            continue;
+        const char *slash = strrchr(line, '/');
+        name = strdup(slash ? slash + 1 : line);
+        break;
+    }
+    if (f)
+        fclose(f);
+    free(line);
+    return name;
+}
+
+/* NAME.prism in the submit directory, NAME the job's: the same command finds its trace again. malloc'ed. */
+static char *default_trace(slurm_opt_t *opt, bool inside)
+{
+    const char *given = slurm_option_get(opt, "job-name"), *folder = inside ? getenv("SLURM_SUBMIT_DIR") : NULL;
+    char *command = given && *given && !inside ? NULL : command_name(), *path = NULL;
+    char file[256];
+    snprintf(file, sizeof file, "%.200s.prism", command && *command ? command : given && *given ? given : "job");
+    for (char *p = file; *p; p++)
+        if ((unsigned char)*p <= 32 || *p == '/')
+            *p = '_';
+    free(command);
+    if (!folder)
+        return client_absolute(file);
+    return asprintf(&path, "%s/%s", folder, file) < 0 ? NULL : path;
+}
+
+static int emulate(slurm_opt_t *opt, const struct options *o, struct prism_error *err)
+{
+    struct shape_request r = {0};
+    struct shape s;
+    char gpu_type[64] = "";
+    bool inside = getenv("SLURM_JOB_ID") != NULL;
+    if (read_request(opt, &r, gpu_type, sizeof gpu_type, err) || shape_plan(&r, o, &s, err))
+        return -1;
+    rewrite_request(opt, &s, gpu_type, inside);
+    if (!inside)
+        write_comment(opt, o, &s);
+    char *trace = default_trace(opt, inside);
+    client_export(o, &s, trace);
+    free(trace);
+    if (!inside)
+        slurm_info("prism: %u ranks (%u nodes x %u GPUs) will be emulated on %u x %u GPUs", s.world, s.nodes,
+                   s.gpus_per_node, s.physical_nodes, s.devices_per_node);
+    return 0;
+}
+
+int cli_filter_p_pre_submit(slurm_opt_t *opt, int offset)
+{
+    struct options o = {0};
+    struct prism_error err = {0};
+    char pid[16];
+    snprintf(pid, sizeof pid, "%d", (int)getpid());
+    setenv(CLIENT_FILTERED_VARIABLE, pid, 1);
+    int rc = read_command_line(&o, &err) || options_read_environment(&o, &err) ? -1 : 0;
+    if (!rc && !options_emulate(&o))
+        client_export_off();
+    else if (!rc && offset > 0)
+        rc = prism_error_set(&err, PRISM_EXIT_UNSUPPORTED, "--prism-emulate works on whole jobs, not on parts of a heterogeneous one");
+    else if (!rc)
+        rc = emulate(opt, &o, &err);
+    options_clear(&o);
+    return rc ? refuse(err.text) : SLURM_SUCCESS;
+}

@@ -1,0 +1,70 @@
+#include "client.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+char *client_absolute(const char *path)
+{
+    char *folder, *out = NULL;
+    if (*path == '/')
+        return strdup(path);
+    folder = getcwd(NULL, 0);
+    if (folder && asprintf(&out, "%s/%s", folder, path) < 0)
+        out = NULL;
+    free(folder);
+    return out;
+}
+
+/* Sets the variable here and appends it to the packed one. */
+static void publish(FILE *packed, const char *name, const char *value)
+{
+    setenv(name, value, 1);
+    fprintf(packed, "%s=%s\n", name, value);
+}
+
+static void publish_number(FILE *packed, const char *name, uint32_t value)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%u", value);
+    publish(packed, name, text);
+}
+
+static void publish_option(FILE *packed, const struct options *o, enum option_id id)
+{
+    const char *text = o->text[id], *name = option_table[id].variable;
+    if (!text || id == OPTION_EMULATE || id == OPTION_GPUS_PER_NODE)
+        return; /* those two are part of the shape */
+    char *absolute = id == OPTION_TRACE || id == OPTION_NETWORK ? client_absolute(text) : NULL;
+    publish(packed, name, absolute ? absolute : text);
+    free(absolute);
+}
+
+void client_export(const struct options *o, const struct shape *s, const char *trace)
+{
+    /* prismd's own settings have no option; they travel with the rest. */
+    static const char *const passed[] = {"PRISM_REPORT", "PRISM_RUNNABLE", "PRISM_STAGING", "PRISM_LOG", "PRISM_FAULT"};
+    char *text = NULL;
+    size_t size;
+    FILE *packed = open_memstream(&text, &size);
+    if (!packed)
+        return;
+    for (int i = 0; i < OPTION_COUNT; i++)
+        publish_option(packed, o, (enum option_id)i);
+    if (!o->text[OPTION_TRACE] && trace)
+        publish(packed, "PRISM_TRACE", trace);
+    publish_number(packed, "PRISM_EMULATE", s->world);
+    publish_number(packed, "PRISM_WORLD", s->world);
+    publish_number(packed, "PRISM_LOGICAL_NODES", s->nodes);
+    publish_number(packed, "PRISM_GPUS_PER_NODE", s->gpus_per_node);
+    for (size_t i = 0; i < sizeof passed / sizeof *passed; i++)
+        if (getenv(passed[i]) && !strchr(getenv(passed[i]), '\n'))
+            publish(packed, passed[i], getenv(passed[i]));
+    fclose(packed);
+    if (text)
+        setenv(CLIENT_PACKED_VARIABLE, text, 1);
+    free(text);
+}
+
+void client_export_off(void) { unsetenv(CLIENT_PACKED_VARIABLE); }

@@ -1,0 +1,26 @@
+/* client.h - what the plugins do in srun, sbatch and salloc, as the user, before anything is submitted.
+ *
+ * cli_filter.c runs first: it works out the job's shape, rewrites the request and puts the outcome into this process's
+ * environment. spank_client.c runs later in the same process and packs it for the steps.
+ */
+#ifndef PRISM_SPANK_CLIENT_H
+#define PRISM_SPANK_CLIENT_H
+
+#include <stdbool.h>
+
+#include "options.h"
+#include "shape.h"
+
+/* All of Prism's variables in one, NAME=value lines. Slurm passes SLURM_* on even with --export=NONE. */
+#define CLIENT_PACKED_VARIABLE "SLURM_PRISM"
+/* Holds the pid while cli_filter has done its part, so that the spank plugin notices when a site forgot to configure it. */
+#define CLIENT_FILTERED_VARIABLE "PRISM_FILTERED"
+
+/* setenv of every option that is set, of the shape and of the packed variable. trace: used where none is set. */
+void client_export(const struct options *o, const struct shape *s, const char *trace);
+/* No emulation for this step: the packed variable goes. Other PRISM_* variables stay as the user has them. */
+void client_export_off(void);
+/* path made absolute against the working directory; malloc'ed, NULL when that is gone. */
+char *client_absolute(const char *path);
+
+#endif

@@ -1,0 +1,20 @@
+# prismopt: options and their parsers, and the variables they become, without Slurm; the prism command uses it too.
+$(eval $(call static_library,prismopt,spank,parse.c options.c shape.c client.c))
+$(eval $(call unit_test,spank_parse,spank/test,parse.c,prismopt common,,-Ispank))
+$(eval $(call unit_test,spank_options,spank/test,options.c,prismopt common,,-Ispank))
+
+# Plugins that Slurm's own processes load. SLURM_INCLUDE: where slurm/spank.h is.
+SLURM_INCLUDE ?= /usr/include
+SPANK_CFLAGS := $(if $(filter-out /usr/include,$(SLURM_INCLUDE)),-isystem $(SLURM_INCLUDE))
+SPANK_LDFLAGS = -Wl,--version-script=spank/$(1).map -Wl,--exclude-libs,ALL
+
+ifneq ($(wildcard $(SLURM_INCLUDE)/slurm/spank.h),)
+# Slurm's symbols come from the process that loads the plugin.
+$(eval $(call shared_library,slurm/spank_prism.so,spank,spank_prism.c spank_client.c spank_stepd.c,prismopt common,$(call SPANK_LDFLAGS,spank_prism),$(SPANK_CFLAGS)))
+$(eval $(call shared_library,slurm/cli_filter_prism.so,spank,cli_filter.c,prismopt common,$(call SPANK_LDFLAGS,cli_filter_prism),$(SPANK_CFLAGS)))
+else
+.PHONY: spank-skipped
+ALL += spank-skipped
+spank-skipped:
+	@echo "prism: no $(SLURM_INCLUDE)/slurm/spank.h: the Slurm plugins are not built (install libslurm-dev or set SLURM_INCLUDE)"
+endif
