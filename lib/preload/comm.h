@@ -1,0 +1,45 @@
+/* comm.h - what the program holds as ncclComm_t. Programs never look inside; numbers name it to prismd. */
+#ifndef PRISM_PRELOAD_COMM_H
+#define PRISM_PRELOAD_COMM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <nccl.h>
+
+#define COMM_MAGIC 0x70726d63u
+#define COMM_REDOPS_FIRST 0x100 /* reduction operations of the program count from here */
+
+struct redop { /* made by ncclRedOpCreatePreMulSum */
+    bool used;
+    uint8_t datatype;
+    uint64_t scalar; /* bits of the datatype */
+};
+
+struct comm {
+    uint32_t magic;
+    uint32_t number; /* the rank's own numbers of communicators: 0, 1, 2 ... by creation */
+    int size, rank;
+    int device;
+    uint32_t groups; /* issued so far: the ordinal of the next */
+    struct redop *redops;
+    int nredops;
+    void *transport; /* gate_nccl.c's part */
+};
+
+/* NULL when comm is none of ours or has been destroyed. */
+struct comm *comm_of(ncclComm_t comm);
+/* Join the communicator of a unique id. */
+ncclResult_t comm_init(ncclComm_t *out, int size, const ncclUniqueId *id, int rank);
+ncclResult_t comm_split(struct comm *parent, int color, int key, ncclComm_t *out);
+void comm_free(struct comm *c);
+/* A token: our magic and 16 random bytes. */
+ncclResult_t comm_unique_id(ncclUniqueId *id);
+
+ncclResult_t comm_redop_create(struct comm *c, ncclRedOp_t *op, const void *scalar, ncclDataType_t datatype,
+                               ncclScalarResidence_t residence);
+ncclResult_t comm_redop_destroy(struct comm *c, ncclRedOp_t op);
+/* The program's own operation, NULL for NCCL's and unknown ones. */
+const struct redop *comm_redop(const struct comm *c, int op);
+
+#endif

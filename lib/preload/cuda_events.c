@@ -1,0 +1,153 @@
+/* cuda_events.c - event records and waits of the program, runtime and driver. */
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+#include "graph/graph.h"
+#include "preload/events.h"
+#include "preload/preload.h"
+#include "preload/real.h"
+#include "preload/times.h"
+
+/* Record and node must not be torn apart by another thread's work on the same stream. */
+static void before_record(CUevent event, CUstream handle, bool per_thread)
+{
+    session_lock();
+    struct stream *s = streams_get(handle, per_thread);
+    if (!streams_is_capturing(s->handle))
+        events_record(event, s);
+}
+
+static struct times_entry *before_wait(CUevent event, CUstream handle, bool per_thread, struct stream **s)
+{
+    session_lock();
+    uint32_t record = events_latest(event);
+    *s = streams_get(handle, per_thread);
+    if (!record || streams_is_capturing((*s)->handle))
+        return NULL;
+    uint32_t index = node_send(GRAPH_WAIT, (*s)->number, record);
+    return times_begin(*s, index);
+}
+
+#define RECORD(result, library, failure, name, per_thread, parameters, arguments) \
+    result name parameters;                                                       \
+    PRISM_EXPORT result name parameters                                           \
+    {                                                                             \
+        __typeof__(&name) real = REAL_NAMED(library, name, #name);                \
+        if (!real)                                                                \
+            return failure;                                                       \
+        if (!frame_enter())                                                       \
+            return real arguments;                                                \
+        before_record((CUevent)event, (CUstream)stream, per_thread);              \
+        result r = real arguments;                                                \
+        session_unlock();                                                         \
+        frame_leave();                                                            \
+        return r;                                                                 \
+    }
+#define RECORD_RT(name, per_thread, parameters, arguments) \
+    RECORD(cudaError_t, REAL_CUDART, cudaErrorInsufficientDriver, name, per_thread, parameters, arguments)
+#define RECORD_DRV(name, per_thread, parameters, arguments) \
+    RECORD(CUresult, REAL_CUDA, CUDA_ERROR_NO_DEVICE, name, per_thread, parameters, arguments)
+
+RECORD_RT(cudaEventRecord, false, (cudaEvent_t event, cudaStream_t stream), (event, stream))
+RECORD_RT(cudaEventRecord_ptsz, true, (cudaEvent_t event, cudaStream_t stream), (event, stream))
+RECORD_RT(cudaEventRecordWithFlags, false, (cudaEvent_t event, cudaStream_t stream, unsigned flags),
+          (event, stream, flags))
+RECORD_RT(cudaEventRecordWithFlags_ptsz, true, (cudaEvent_t event, cudaStream_t stream, unsigned flags),
+          (event, stream, flags))
+RECORD_DRV(cuEventRecord, false, (CUevent event, CUstream stream), (event, stream))
+RECORD_DRV(cuEventRecord_ptsz, true, (CUevent event, CUstream stream), (event, stream))
+RECORD_DRV(cuEventRecordWithFlags, false, (CUevent event, CUstream stream, unsigned flags), (event, stream, flags))
+RECORD_DRV(cuEventRecordWithFlags_ptsz, true, (CUevent event, CUstream stream, unsigned flags), (event, stream, flags))
+
+#define WAIT(result, library, failure, name, per_thread, stream_type, event_type)                     \
+    result name(stream_type stream, event_type event, unsigned int flags);                            \
+    PRISM_EXPORT result name(stream_type stream, event_type event, unsigned int flags)                \
+    {                                                                                                 \
+        __typeof__(&name) real = REAL_NAMED(library, name, #name);                                    \
+        if (!real)                                                                                    \
+            return failure;                                                                           \
+        if (!frame_enter())                                                                           \
+            return real(stream, event, flags);                                                        \
+        struct stream *s;                                                                             \
+        struct times_entry *times = before_wait((CUevent)event, (CUstream)stream, per_thread, &s);    \
+        result r = real(stream, event, flags);                                                        \
+        times_end(s, times);                                                                          \
+        session_unlock();                                                                             \
+        frame_leave();                                                                                \
+        return r;                                                                                     \
+    }
+#define WAIT_RT(name, per_thread) \
+    WAIT(cudaError_t, REAL_CUDART, cudaErrorInsufficientDriver, name, per_thread, cudaStream_t, cudaEvent_t)
+#define WAIT_DRV(name, per_thread) WAIT(CUresult, REAL_CUDA, CUDA_ERROR_NO_DEVICE, name, per_thread, CUstream, CUevent)
+
+WAIT_RT(cudaStreamWaitEvent, false)
+WAIT_RT(cudaStreamWaitEvent_ptsz, true)
+WAIT_DRV(cuStreamWaitEvent, false)
+WAIT_DRV(cuStreamWaitEvent_ptsz, true)
+
+#define EVENT_DESTROY(result, library, failure, name, text, event_type) \
+    PRISM_EXPORT result name(event_type event)                          \
+    {                                                                   \
+        __typeof__(&name) real = REAL_NAMED(library, name, text);       \
+        if (!real)                                                      \
+            return failure;                                             \
+        if (!frame_enter())                                             \
+            return real(event);                                         \
+        session_lock();                                                 \
+        events_forget((CUevent)event);                                  \
+        session_unlock();                                               \
+        result r = real(event);                                         \
+        frame_leave();                                                  \
+        return r;                                                       \
+    }
+EVENT_DESTROY(cudaError_t, REAL_CUDART, cudaErrorInsufficientDriver, cudaEventDestroy, "cudaEventDestroy", cudaEvent_t)
+EVENT_DESTROY(CUresult, REAL_CUDA, CUDA_ERROR_NO_DEVICE, cuEventDestroy, "cuEventDestroy_v2", CUevent)
+
+#define STREAM_DESTROY(result, library, failure, name, text, stream_type) \
+    PRISM_EXPORT result name(stream_type stream)                          \
+    {                                                                     \
+        __typeof__(&name) real = REAL_NAMED(library, name, text);         \
+        if (!real)                                                        \
+            return failure;                                               \
+        if (!frame_enter())                                               \
+            return real(stream);                                          \
+        session_lock();                                                   \
+        streams_forget((CUstream)stream);                                 \
+        session_unlock();                                                 \
+        result r = real(stream);                                          \
+        frame_leave();                                                    \
+        return r;                                                         \
+    }
+STREAM_DESTROY(cudaError_t, REAL_CUDART, cudaErrorInsufficientDriver, cudaStreamDestroy, "cudaStreamDestroy", cudaStream_t)
+STREAM_DESTROY(CUresult, REAL_CUDA, CUDA_ERROR_NO_DEVICE, cuStreamDestroy, "cuStreamDestroy_v2", CUstream)
+
+/* Nodes of a stream that is being captured belong to its graph. */
+#define CAPTURE(result, library, failure, name, change, parameters, arguments) \
+    result name parameters;                                                    \
+    PRISM_EXPORT result name parameters                                        \
+    {                                                                          \
+        __typeof__(&name) real = REAL_NAMED(library, name, #name);             \
+        if (!real)                                                             \
+            return failure;                                                    \
+        bool ours = frame_enter();                                             \
+        result r = real arguments;                                             \
+        if (ours) {                                                            \
+            if (change < 0 || !r)                                              \
+                streams_capture_changed(change);                               \
+            frame_leave();                                                     \
+        }                                                                      \
+        return r;                                                              \
+    }
+#define CAPTURE_RT(name, change, parameters, arguments) \
+    CAPTURE(cudaError_t, REAL_CUDART, cudaErrorInsufficientDriver, name, change, parameters, arguments)
+#define CAPTURE_DRV(name, change, parameters, arguments) \
+    CAPTURE(CUresult, REAL_CUDA, CUDA_ERROR_NO_DEVICE, name, change, parameters, arguments)
+
+CAPTURE_RT(cudaStreamBeginCapture, 1, (cudaStream_t stream, enum cudaStreamCaptureMode mode), (stream, mode))
+CAPTURE_RT(cudaStreamBeginCapture_ptsz, 1, (cudaStream_t stream, enum cudaStreamCaptureMode mode), (stream, mode))
+CAPTURE_RT(cudaStreamEndCapture, -1, (cudaStream_t stream, cudaGraph_t *graph), (stream, graph))
+CAPTURE_RT(cudaStreamEndCapture_ptsz, -1, (cudaStream_t stream, cudaGraph_t *graph), (stream, graph))
+CAPTURE_DRV(cuStreamBeginCapture_v2, 1, (CUstream stream, CUstreamCaptureMode mode), (stream, mode))
+CAPTURE_DRV(cuStreamBeginCapture_v2_ptsz, 1, (CUstream stream, CUstreamCaptureMode mode), (stream, mode))
+CAPTURE_DRV(cuStreamEndCapture, -1, (CUstream stream, CUgraph *graph), (stream, graph))
+CAPTURE_DRV(cuStreamEndCapture_ptsz, -1, (CUstream stream, CUgraph *graph), (stream, graph))

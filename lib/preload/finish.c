@@ -1,0 +1,34 @@
+#include "preload/finish.h"
+
+#include <stdlib.h>
+
+#include "preload/memory.h"
+#include "preload/preload.h"
+#include "preload/socket.h"
+#include "preload/times.h"
+
+/* Registered after CUDA came up, so it runs before CUDA's own exit handlers and can still resolve events. */
+static void flush(void)
+{
+    if (session_is_off() || !session.region)
+        return;
+    frame.depth++;
+    times_flush();
+    memory_report();
+    frame.depth--;
+}
+
+void finish_arm(void)
+{
+    atexit(flush);
+}
+
+/* The program's exit handlers may have used NCCL after flush; BYE is really last. */
+__attribute__((destructor)) static void say_bye(void)
+{
+    if (session_is_off() || !socket_is_open())
+        return;
+    memory_report();
+    struct msg_header bye = {MSG_BYE, sizeof bye};
+    socket_send(&bye, sizeof bye);
+}

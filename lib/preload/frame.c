@@ -1,0 +1,35 @@
+/* frame.c - what surrounds every interposed call: nesting, host thread numbers, host times. */
+#include "common/clock.h"
+#include "preload/preload.h"
+
+PRISM_THREAD struct frame frame;
+static int hosts;
+
+bool frame_enter(void)
+{
+    if (frame.depth || session_is_off())
+        return false;
+    int64_t now = clock_now_ns();
+    frame.depth = 1;
+    if (!session_use()) {
+        frame.depth = 0;
+        return false;
+    }
+    frame.enter_ns = now;
+    frame.noded = false;
+    return true;
+}
+
+void frame_leave(void)
+{
+    frame.depth = 0;
+    if (frame.noded)
+        frame.left_ns = clock_now_ns();
+}
+
+uint32_t frame_host(void)
+{
+    if (!frame.host)
+        frame.host = ++hosts;
+    return (uint32_t)frame.host - 1;
+}

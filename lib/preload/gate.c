@@ -1,0 +1,208 @@
+#include "preload/gate.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "graph/graph.h"
+#include "preload/events.h"
+#include "preload/heap.h"
+#include "preload/local.h"
+#include "preload/preload.h"
+#include "preload/real.h"
+
+#define FULL_WARN_NS (30 * NSEC_PER_SEC)
+
+/* --- pieces --- */
+
+static CUdeviceptr word_address(const struct gate *g, enum gate_word word)
+{
+    static const size_t offsets[] = {
+        [GATE_ARRIVE] = offsetof(struct region_slot, arrive),
+        [GATE_READY] = offsetof(struct region_slot, ready),
+        [GATE_GO] = offsetof(struct region_slot, go),
+        [GATE_DONE] = offsetof(struct region_slot, done),
+    };
+    return session.region_device + g->use.slot * sizeof(struct region_slot) + offsets[word];
+}
+
+void gate_write(const struct gate *g, enum gate_word word)
+{
+    CUDA_MUST(driver(cuStreamWriteValue32)(g->stream->handle, word_address(g, word), g->use.generation,
+                                           CU_STREAM_WRITE_VALUE_DEFAULT));
+}
+
+void gate_wait(const struct gate *g, enum gate_word word)
+{
+    CUDA_MUST(driver(cuStreamWaitValue32)(g->stream->handle, word_address(g, word), g->use.generation,
+                                          CU_STREAM_WAIT_VALUE_GEQ));
+}
+
+void gate_copy_inputs(const struct gate *g)
+{
+    for (uint32_t i = 0; i < g->n; i++)
+        if (g->parts[i].in_bytes)
+            CUDA_MUST(driver(cuMemcpyDtoHAsync)(session.region + g->parts[i].in_offset,
+                                                (CUdeviceptr)(uintptr_t)g->operations[i].send, g->parts[i].in_bytes,
+                                                g->stream->handle));
+}
+
+void gate_copy_outputs(const struct gate *g)
+{
+    for (uint32_t i = 0; i < g->n; i++)
+        if (g->parts[i].out_bytes)
+            CUDA_MUST(driver(cuMemcpyHtoDAsync)((CUdeviceptr)(uintptr_t)g->operations[i].recv,
+                                                session.region + g->parts[i].out_offset, g->parts[i].out_bytes,
+                                                g->stream->handle));
+}
+
+/* --- room in the region --- */
+
+static _Noreturn void too_large(const struct operation *o, uint64_t bytes)
+{
+    session_fatal(PRISM_EXIT_UNSUPPORTED,
+                  "rank %u: %s of %llu x %s on communicator %u needs %llu bytes of staging memory, there are %llu; raise "
+                  "PRISM_STAGING (bytes a rank) to at least %llu",
+                  session.rank, prism_op_name(o->op), (unsigned long long)o->count, coll_datatype_name(o->datatype),
+                  o->comm->number, (unsigned long long)bytes, (unsigned long long)slots_heap_size(),
+                  (unsigned long long)(bytes + REGION_HEAP_OFFSET));
+}
+
+/* Sleeps until gates issued before are done, if need be; other threads may issue meanwhile. */
+static struct slot_use take_room(const struct operation *o, uint64_t bytes)
+{
+    struct slot_use use;
+    int64_t warn_at = 0;
+    if (bytes > slots_heap_size())
+        too_large(o, bytes);
+    while (!slots_try(bytes, &use)) {
+        int64_t now = clock_now_ns();
+        if (!warn_at)
+            warn_at = now + FULL_WARN_NS;
+        if (now > warn_at) {
+            log_warn("rank %u waits for staging memory (%llu bytes) behind operations that do not end; if this does not "
+                     "pass, raise PRISM_STAGING", session.rank, (unsigned long long)bytes);
+            warn_at = INT64_MAX;
+        }
+        session_unlock();
+        nanosleep(&(struct timespec){0, 200000}, NULL);
+        session_lock();
+    }
+    return use;
+}
+
+/* --- parts --- */
+
+static void describe(const struct operation *o, struct msg_part *p)
+{
+    size_t size = coll_datatype_size(o->datatype);
+    const struct redop *own = comm_redop(o->comm, o->redop);
+    *p = (struct msg_part){
+        .op = (uint8_t)o->op,
+        .datatype = (uint8_t)o->datatype,
+        .redop = own ? COLL_REDOP_PREMUL : (uint8_t)o->redop,
+        .peer = o->peer,
+        .count = o->count,
+        .out_bytes = coll_output_count(o->op, o->count, o->comm->rank, o->peer, o->comm->size) * size,
+        .scalar = own ? own->scalar : 0,
+    };
+    if (session.phase == PHASE_CAPTURE)
+        p->in_bytes = coll_input_count(o->op, o->count, o->comm->rank, o->peer, o->comm->size) * size;
+}
+
+static uint64_t room_for(const struct msg_part *parts, uint32_t n)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < n; i++)
+        bytes += heap_round(parts[i].in_bytes) + heap_round(parts[i].out_bytes);
+    return bytes;
+}
+
+static void lay_out(struct msg_part *parts, uint32_t n, uint64_t offset)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        parts[i].in_offset = offset;
+        offset += heap_round(parts[i].in_bytes);
+        parts[i].out_offset = offset;
+        offset += heap_round(parts[i].out_bytes);
+    }
+}
+
+/* --- issue --- */
+
+static void check_streams(const struct operation *o, uint32_t n)
+{
+    for (uint32_t i = 0; streams_any_capture() && i < n; i++)
+        if (streams_is_capturing(streams_get(o[i].stream, false)->handle))
+            session_fatal(PRISM_EXIT_UNSUPPORTED,
+                          "rank %u: %s is being captured into a CUDA graph, which Prism cannot serve yet; run without CUDA "
+                          "graphs", session.rank, prism_op_name(o[i].op));
+}
+
+static void check_waiting(struct stream *s)
+{
+    uint32_t waiting;
+    if (session.phase != PHASE_CAPTURE || (waiting = streams_waiting(s)) <= session.max_waiting)
+        return;
+    session_fatal(PRISM_EXIT_UNSUPPORTED,
+                  "rank %u: the program has %u streams waiting in communication at once; capture can serve %u "
+                  "(CUDA_DEVICE_MAX_CONNECTIONS is at most 32, and the last hardware queue must stay free); use fewer "
+                  "streams for communication or let operations finish in between",
+                  session.rank, waiting, session.max_waiting);
+}
+
+/* The gate stands on the first stream named. before: it waits for the others; after: they wait for it. */
+static void tie_streams(struct stream *primary, const struct operation *o, uint32_t n, bool before)
+{
+    struct stream *seen[256];
+    uint32_t nseen = 0;
+    for (uint32_t i = 1; i < n && nseen < 256; i++) {
+        struct stream *s = streams_get(o[i].stream, false);
+        bool known = s == primary;
+        for (uint32_t k = 0; k < nseen && !known; k++)
+            known = seen[k] == s;
+        if (known)
+            continue;
+        seen[nseen++] = s;
+        events_tie(before ? s : primary, before ? primary : s);
+    }
+}
+
+static void enqueue(const struct gate *g)
+{
+    if (session.phase == PHASE_CAPTURE)
+        gate_capture_enqueue(g);
+    else
+        gate_paced_enqueue(g);
+}
+
+void gate_issue(struct comm *c, const struct operation *o, uint32_t n)
+{
+    check_streams(o, n);
+    if (local_issue(c, o, n))
+        return;
+    struct msg_part *parts = malloc(n * sizeof *parts);
+    if (!parts)
+        abort();
+    for (uint32_t i = 0; i < n; i++)
+        describe(&o[i], &parts[i]);
+    struct gate g = {.operations = o, .parts = parts, .n = n, .stream = streams_get(o[0].stream, false)};
+    check_waiting(g.stream);
+    g.use = take_room(&o[0], room_for(parts, n));
+    lay_out(parts, n, g.use.offset);
+    tie_streams(g.stream, o, n, true);
+    struct msg_node node = {.stream = g.stream->number,
+                            .comm = c->number,
+                            .ordinal = c->groups++,
+                            .slot = g.use.slot,
+                            .generation = g.use.generation};
+    g.node = node_send_comm(&node, parts, n);
+    g.stream->gated = true;
+    g.stream->slot = g.use.slot;
+    g.stream->generation = g.use.generation;
+    enqueue(&g);
+    tie_streams(g.stream, o, n, false);
+    free(parts);
+}

@@ -1,0 +1,75 @@
+/* main.c - the constructor: in a Slurm task, become prismd before the program's main() runs. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+#include "common/bytes.h"
+#include "common/log.h"
+#include "preload/preload.h"
+
+static _Noreturn void cannot_launch(const char *what, const char *name)
+{
+    dprintf(STDERR_FILENO, "prism: cannot start prismd: %s %s: %s\n", what, name, strerror(errno));
+    _exit(PRISM_EXIT_DAEMON);
+}
+
+/* The program's arguments as the kernel has them: constructors of libraries get no argv by any standard. */
+static char **read_arguments(void)
+{
+    static const char path[] = "/proc/self/cmdline";
+    struct bytes all = {0};
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = -1;
+    while (fd >= 0 && (n = read(fd, bytes_reserve(&all, 65536), 65536)) > 0)
+        all.len += (size_t)n;
+    if (fd < 0 || n < 0)
+        cannot_launch("reading", path);
+    close(fd);
+    bytes_put_u8(&all, 0);
+    size_t count = 0;
+    for (size_t i = 0; i + 1 < all.len; i++)
+        count += !all.data[i];
+    char **argv = calloc(count + 1, sizeof *argv);
+    if (!argv)
+        abort();
+    size_t k = 0;
+    for (size_t at = 0; k < count; at += strlen((char *)all.data + at) + 1)
+        argv[k++] = (char *)all.data + at;
+    return argv; /* kept: exec follows */
+}
+
+static _Noreturn void launch(const char *prismd)
+{
+    char exe[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
+    if (n < 0)
+        cannot_launch("reading", "/proc/self/exe");
+    exe[n] = '\0';
+    char **argv = read_arguments();
+    unsetenv("PRISM_LAUNCH");
+    setenv("PRISM_PROGRAM_EXE", exe, 1);
+    execv(prismd, argv);
+    cannot_launch("running", prismd);
+}
+
+__attribute__((constructor)) static void begin(void)
+{
+    const char *wanted = getenv("PRISM_LAUNCH");
+    if (getauxval(AT_SECURE))
+        return;
+    if (wanted && !strcmp(wanted, "1")) {
+        const char *prismd = getenv("PRISM_PRISMD");
+        if (!prismd || !*prismd) {
+            errno = ENOENT;
+            cannot_launch("PRISM_PRISMD is not set for", "PRISM_LAUNCH=1");
+        }
+        launch(prismd);
+    }
+    if (!session_is_off())
+        prism_log_init("prism");
+}

@@ -1,0 +1,87 @@
+#include "preload/real.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct driver driver_;
+
+typedef void *(*dlsym_fn)(void *handle, const char *name);
+
+/* glibc 2.34 moved dlsym into libc.so.6 under a new version; older programs and libraries carry the first one. */
+void *real_dlsym_address(void)
+{
+    static void *found;
+    void *p = __atomic_load_n(&found, __ATOMIC_RELAXED);
+    if (p)
+        return p;
+    static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"};
+    for (size_t i = 0; !p && i < sizeof versions / sizeof *versions; i++)
+        p = dlvsym(RTLD_NEXT, "dlsym", versions[i]);
+    if (!p)
+        abort(); /* not glibc: nothing here can work */
+    __atomic_store_n(&found, p, __ATOMIC_RELAXED);
+    return p;
+}
+
+void *real_dlsym(void *handle, const char *name)
+{
+    return ((dlsym_fn)real_dlsym_address())(handle, name);
+}
+
+void *real_interposed(const char *name)
+{
+    static void *self;
+    if (strncmp(name, "cu", 2) && strncmp(name, "nccl", 4) && strncmp(name, "pnccl", 5))
+        return NULL;
+    void *handle = __atomic_load_n(&self, __ATOMIC_RELAXED);
+    if (!handle) {
+        Dl_info info;
+        if (!dladdr((void *)real_interposed, &info) || !info.dli_fname)
+            return NULL;
+        handle = dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD);
+        if (!handle)
+            return NULL;
+        __atomic_store_n(&self, handle, __ATOMIC_RELAXED);
+    }
+    return real_dlsym(handle, name);
+}
+
+static void *open_library(enum real_library library)
+{
+    static void *handles[REAL_LIBC];
+    static const char *const sonames[REAL_LIBC][4] = {
+        [REAL_CUDA] = {"libcuda.so.1"},
+        [REAL_CUDART] = {"libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0"},
+        [REAL_NCCL] = {"libnccl.so.2"},
+    };
+    void *handle = __atomic_load_n(&handles[library], __ATOMIC_RELAXED);
+    for (int flags = RTLD_NOW | RTLD_NOLOAD; !handle; flags = RTLD_NOW) {
+        for (int i = 0; i < 4 && sonames[library][i] && !handle; i++)
+            handle = dlopen(sonames[library][i], flags);
+        if (flags == RTLD_NOW)
+            break;
+    }
+    __atomic_store_n(&handles[library], handle, __ATOMIC_RELAXED);
+    return handle;
+}
+
+void *real_find(enum real_library library, const char *name)
+{
+    void *p = real_dlsym(RTLD_NEXT, name);
+    if (p || library == REAL_LIBC)
+        return p;
+    void *handle = open_library(library);
+    return handle ? real_dlsym(handle, name) : NULL;
+}
+
+const char *driver_load(void)
+{
+#define DRIVER_FIND(name)                                                  \
+    if (!(driver(name) = (__typeof__(&name))real_find(REAL_CUDA, REAL_TEXT(name)))) \
+        return REAL_TEXT(name);
+    DRIVER_FUNCTIONS(DRIVER_FIND)
+#undef DRIVER_FIND
+    return NULL;
+}

@@ -1,0 +1,192 @@
+/* session.c - how this process becomes its rank, and what it says when it cannot go on. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "preload/connections.h"
+#include "preload/finish.h"
+#include "preload/preload.h"
+#include "preload/real.h"
+#include "preload/slots.h"
+#include "preload/socket.h"
+#include "preload/times.h"
+#include "proto/region.h"
+
+#define FATAL_WAIT_MS 5000 /* prismd ends the run well before */
+
+struct session session;
+static pthread_mutex_t activation = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static int get_state(void)
+{
+    return __atomic_load_n(&session.state, __ATOMIC_ACQUIRE);
+}
+
+static void set_state(int state)
+{
+    __atomic_store_n(&session.state, state, __ATOMIC_RELEASE);
+}
+
+/* Also called before our constructor: libraries initialised earlier may use dlsym. */
+bool session_is_off(void)
+{
+    int state = get_state();
+    if (state == SESSION_UNKNOWN) {
+        const char *name = getenv("PRISM_SOCKET");
+        state = getauxval(AT_SECURE) || !name || !*name || !getenv("PRISM_RANK") ? SESSION_OFF : SESSION_IDLE;
+        int expected = SESSION_UNKNOWN;
+        if (!__atomic_compare_exchange_n(&session.state, &expected, state, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+            state = expected;
+    }
+    return state == SESSION_OFF;
+}
+
+void session_lock(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+void session_unlock(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+static void take_welcome(const struct msg_welcome *w, int region_fd)
+{
+    session.world = w->world;
+    session.phase = w->phase;
+    session.transport = w->transport;
+    session.record_times = w->record_times;
+    session.max_waiting = w->max_waiting;
+    session.region_size = w->region_size;
+    if (w->region_size <= REGION_HEAP_OFFSET)
+        session_fatal(PRISM_EXIT_DAEMON, "rank %u: the region of %llu bytes has no room for the staging heap",
+                      session.rank, (unsigned long long)w->region_size);
+    session.region = mmap(NULL, session.region_size, PROT_READ | PROT_WRITE, MAP_SHARED, region_fd, 0);
+    if (session.region == MAP_FAILED)
+        session_fatal(PRISM_EXIT_SYSTEM, "rank %u: cannot map the region of %zu bytes: %s", session.rank,
+                      session.region_size, strerror(errno));
+    close(region_fd);
+    slots_init(session.region, session.region_size);
+}
+
+static void forked_child(void)
+{
+    if (get_state() >= SESSION_CONNECTED)
+        session_forget();
+}
+
+void session_forget(void)
+{
+    set_state(SESSION_OFF);
+    socket_drop();
+}
+
+/* activation held */
+static void connect_locked(void)
+{
+    const char *key = getenv("PRISM_KEY");
+    struct msg_welcome welcome;
+    int region_fd;
+    session.rank = (uint32_t)strtoul(getenv("PRISM_RANK"), NULL, 10);
+    if (socket_hello(getenv("PRISM_SOCKET"), session.rank, key ? key : "", &welcome, &region_fd)) {
+        set_state(SESSION_OFF);
+        return;
+    }
+    take_welcome(&welcome, region_fd);
+    pthread_atfork(NULL, NULL, forked_child);
+    set_state(SESSION_CONNECTED);
+}
+
+bool session_connect(void)
+{
+    if (session_is_off())
+        return false;
+    if (get_state() >= SESSION_CONNECTED)
+        return true;
+    pthread_mutex_lock(&activation);
+    if (get_state() == SESSION_IDLE)
+        connect_locked();
+    pthread_mutex_unlock(&activation);
+    return get_state() >= SESSION_CONNECTED;
+}
+
+/* The program may not have chosen a device yet; then it is the first one, as for the CUDA runtime. */
+static void enter_context(void)
+{
+    CUdevice device;
+    CUDA_MUST(driver(cuInit)(0));
+    CUDA_MUST(driver(cuCtxGetCurrent)(&session.context));
+    if (session.context)
+        return;
+    CUDA_MUST(driver(cuDeviceGet)(&device, 0));
+    CUDA_MUST(driver(cuDevicePrimaryCtxRetain)(&session.context, device));
+    CUDA_MUST(driver(cuCtxSetCurrent)(session.context));
+}
+
+/* activation held */
+static void set_up_cuda(void)
+{
+    const char *missing = driver_load();
+    if (missing)
+        session_fatal(PRISM_EXIT_UNSUPPORTED, "rank %u: the CUDA driver (libcuda.so.1) is missing or has no %s; CUDA 12 or "
+                      "newer is needed", session.rank, missing);
+    connections_widen();
+    enter_context();
+    connections_restore();
+    CUDA_MUST(driver(cuMemHostRegister)(session.region, session.region_size,
+                                        CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_PORTABLE));
+    CUDA_MUST(driver(cuMemHostGetDevicePointer)(&session.region_device, session.region, 0));
+    if (session.record_times)
+        times_start();
+    finish_arm();
+    set_state(SESSION_READY);
+}
+
+bool session_use(void)
+{
+    if (get_state() == SESSION_READY)
+        return true;
+    if (!session_connect())
+        return false;
+    pthread_mutex_lock(&activation);
+    if (get_state() == SESSION_CONNECTED)
+        set_up_cuda();
+    pthread_mutex_unlock(&activation);
+    return get_state() == SESSION_READY;
+}
+
+_Noreturn void session_fatal(int code, const char *fmt, ...)
+{
+    char text[1024];
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    if (n >= (int)sizeof text)
+        n = sizeof text - 1;
+    if (socket_is_open()) {
+        struct msg_fatal m = {.h = {MSG_FATAL, (uint32_t)(sizeof m + (size_t)n)}, .code = (uint32_t)code};
+        socket_send_parts(&m, sizeof m, text, (size_t)n);
+        socket_await_close(FATAL_WAIT_MS);
+    } else {
+        dprintf(STDERR_FILENO, "prism: %s\n", text);
+    }
+    _exit(code);
+}
+
+_Noreturn void session_cuda_failed(const char *call, int error)
+{
+    const char *name = NULL;
+    if (driver(cuGetErrorName))
+        driver(cuGetErrorName)((CUresult)error, &name);
+    session_fatal(PRISM_EXIT_SYSTEM, "rank %u: CUDA error %d (%s) in %s", session.rank, error, name ? name : "unknown",
+                  call);
+}

@@ -1,0 +1,146 @@
+#include "preload/socket.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/error.h"
+#include "preload/preload.h"
+#include "preload/real.h"
+
+#define CONNECT_TRIES 100 /* 50 ms apart: the listening queue of a prismd with many ranks can be full */
+
+static int fd = -1;
+static pthread_mutex_t asking = PTHREAD_MUTEX_INITIALIZER;
+
+static _Noreturn void lost(const char *doing)
+{
+    dprintf(STDERR_FILENO, "prism: rank %u: lost prismd while %s (%s); this rank ends\n", session.rank, doing,
+            errno ? strerror(errno) : "it closed the connection");
+    _exit(PRISM_EXIT_DAEMON);
+}
+
+static socklen_t abstract_address(const char *name, struct sockaddr_un *address)
+{
+    size_t n = strlen(name);
+    memset(address, 0, sizeof *address);
+    address->sun_family = AF_UNIX;
+    if (n > sizeof address->sun_path - 1)
+        n = sizeof address->sun_path - 1;
+    memcpy(address->sun_path + 1, name, n);
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + n);
+}
+
+static void connect_to(const char *name)
+{
+    int (*real_connect)(int, const struct sockaddr *, socklen_t) =
+        (__typeof__(real_connect))real_find(REAL_LIBC, "connect");
+    struct sockaddr_un address;
+    socklen_t length = abstract_address(name[0] == '@' ? name + 1 : name, &address);
+    fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        lost("making a socket");
+    for (int i = 0; real_connect(fd, (struct sockaddr *)&address, length) < 0; i++) {
+        if ((errno != EAGAIN && errno != EINTR) || i == CONNECT_TRIES)
+            lost("connecting (PRISM_SOCKET)");
+        nanosleep(&(struct timespec){0, 50000000}, NULL);
+    }
+}
+
+static void receive_welcome(struct msg_welcome *welcome, int *region_fd)
+{
+    union {
+        char space[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr align;
+    } control;
+    struct iovec iov = {welcome, sizeof *welcome};
+    struct msghdr mh = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+    ssize_t n;
+    errno = 0;
+    while ((n = recvmsg(fd, &mh, MSG_CMSG_CLOEXEC)) < 0 && errno == EINTR)
+        ;
+    if (n < (ssize_t)sizeof welcome->h)
+        lost("waiting for WELCOME");
+    struct cmsghdr *c = CMSG_FIRSTHDR(&mh);
+    if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
+        memcpy(region_fd, CMSG_DATA(c), sizeof *region_fd);
+    if (welcome->h.type == MSG_WELCOME && (n < (ssize_t)sizeof *welcome || *region_fd < 0)) {
+        errno = EPROTO;
+        lost("waiting for WELCOME");
+    }
+}
+
+int socket_hello(const char *name, uint32_t rank, const char *key, struct msg_welcome *welcome, int *region_fd)
+{
+    connect_to(name);
+    struct msg_hello hello = {.h = {MSG_HELLO, sizeof hello}, .version = MSG_VERSION, .rank = rank, .pid = getpid()};
+    memcpy(hello.key, key, strnlen(key, sizeof hello.key));
+    socket_send(&hello, sizeof hello);
+    memset(welcome, 0, sizeof *welcome);
+    *region_fd = -1;
+    receive_welcome(welcome, region_fd);
+    if (welcome->h.type == MSG_WELCOME)
+        return 0;
+    socket_drop();
+    return 1;
+}
+
+void socket_send_parts(const void *message, size_t size, const void *more, size_t more_size)
+{
+    struct iovec iov[2] = {{(void *)(uintptr_t)message, size}, {(void *)(uintptr_t)more, more_size}};
+    struct msghdr mh = {.msg_iov = iov, .msg_iovlen = more_size ? 2 : 1};
+    int saved = errno;
+    while (sendmsg(fd, &mh, MSG_NOSIGNAL) < 0)
+        if (errno != EINTR)
+            lost("sending");
+    errno = saved;
+}
+
+void socket_send(const void *message, size_t size)
+{
+    socket_send_parts(message, size, NULL, 0);
+}
+
+size_t socket_ask(const void *message, size_t size, uint32_t comm, void *buffer)
+{
+    ssize_t n;
+    pthread_mutex_lock(&asking);
+    socket_send(message, size);
+    for (;;) {
+        errno = 0;
+        n = recv(fd, buffer, MSG_MAX, 0);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < (ssize_t)sizeof(struct msg_header))
+            lost("waiting for a communicator");
+        const struct msg_comm_ready *ready = buffer;
+        if (ready->h.type == MSG_COMM_READY && n >= (ssize_t)sizeof *ready && ready->comm == comm)
+            break;
+    }
+    pthread_mutex_unlock(&asking);
+    return (size_t)n;
+}
+
+void socket_drop(void)
+{
+    if (fd >= 0)
+        close(fd);
+    fd = -1;
+}
+
+void socket_await_close(int ms)
+{
+    struct pollfd p = {.fd = fd, .events = POLLRDHUP};
+    poll(&p, 1, ms);
+}
+
+bool socket_is_open(void)
+{
+    return fd >= 0;
+}
