@@ -27,10 +27,16 @@ struct payload_key {
 struct payload_writer;
 /* Creates payload-<node>.dat in dir; nothing counts until finish. Thread safe. */
 struct payload_writer *payload_writer_create(const char *dir, uint32_t node, struct prism_error *err);
+void payload_writer_set_level(struct payload_writer *w, int level); /* of zstd, before the first put; default 1 */
+/* A key put again replaces the one before. After a failed write every put and the finish fail with the same error. */
 int payload_writer_put(struct payload_writer *w, struct payload_key key, const void *data, size_t len,
                        struct prism_error *err);
 /* Writes the index atomically; the writer is destroyed either way. */
 int payload_writer_finish(struct payload_writer *w, struct prism_error *err);
+/* The same, but only keys for which keep() is not 0 stay; the data file is rewritten without the others where that
+ * makes it less than half as large. */
+int payload_writer_finish_keep(struct payload_writer *w, int (*keep)(void *ctx, struct payload_key key), void *ctx,
+                               struct prism_error *err);
 void payload_writer_abort(struct payload_writer *w); /* removes the files; NULL is fine */
 
 struct payload_reader;
@@ -42,7 +48,7 @@ int64_t payload_reader_size(const struct payload_reader *r, struct payload_key k
 /* Decompress into out (cap bytes); checks the checksum. Returns the size, -1 on error (missing, damaged, too small). */
 int64_t payload_reader_get(struct payload_reader *r, struct payload_key key, void *out, size_t cap,
                            struct prism_error *err);
-/* Totals for reports. */
+/* Totals for reports: keys, bytes of all their payloads (shared ones counted each time), bytes of the data files. */
 void payload_reader_totals(const struct payload_reader *r, uint64_t *payloads, uint64_t *raw_bytes, uint64_t *disk_bytes);
 
 #endif

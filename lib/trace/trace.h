@@ -14,6 +14,7 @@
 #define PRISM_TRACE_TRACE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "common/error.h"
@@ -37,10 +38,14 @@ struct trace_manifest {
     char *trace_id;      /* owned: random, 16 hex digits; names the capture */
 };
 
-void trace_manifest_clear(struct trace_manifest *m);
+void trace_manifest_clear(struct trace_manifest *m); /* frees what it owns; all zero afterwards */
+/* version is written as TRACE_VERSION whatever m says; NULL strings and lists as empty ones. */
 int trace_manifest_write(const char *dir, const struct trace_manifest *m, struct prism_error *err);
 /* PRISM_EXIT_TRACE errors tell apart: no folder, no manifest, damaged, other version. */
 int trace_manifest_read(const char *dir, struct trace_manifest *m, struct prism_error *err);
+/* The same from memory; path is for messages only. */
+int trace_manifest_parse(const char *path, const void *data, size_t len, struct trace_manifest *m,
+                         struct prism_error *err);
 /* xxHash64 of argv and, if argv[0] is found (PATH), the file's bytes: 16 hex digits, malloc'ed. */
 char *trace_program_id(char *const *argv);
 /* Error (PRISM_EXIT_TRACE) unless the manifest is of this program and world, and complete. */

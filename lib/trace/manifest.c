@@ -1,0 +1,307 @@
+#include "trace/trace.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/file.h"
+
+#define MANIFEST_MAX (64u << 20)
+#define LIST_MAX     (1u << 20)
+
+static void *check(void *p)
+{
+    if (!p)
+        abort();
+    return p;
+}
+
+static void strings_free(char **list)
+{
+    for (char **s = list; s && *s; s++)
+        free(*s);
+    free(list);
+}
+
+void trace_manifest_clear(struct trace_manifest *m)
+{
+    free(m->sandbox);
+    strings_free(m->argv);
+    strings_free(m->env);
+    free(m->cwd);
+    free(m->program_id);
+    free(m->created);
+    free(m->trace_id);
+    *m = (struct trace_manifest){0};
+}
+
+/* ---- Writing ---- */
+
+/* JSON strings are UTF-8; a byte string that is not goes in as an array of its bytes. */
+static json_t *bytes_to_json(const char *s)
+{
+    json_t *j = json_string(s);
+    if (j)
+        return j;
+    j = check(json_array());
+    for (; *s; s++)
+        json_array_append_new(j, json_integer((unsigned char)*s));
+    return j;
+}
+
+static json_t *strings_to_json(char *const *list)
+{
+    json_t *j = check(json_array());
+    for (; list && *list; list++)
+        json_array_append_new(j, bytes_to_json(*list));
+    return j;
+}
+
+static json_t *numbers_to_json(const uint32_t *list, uint32_t n)
+{
+    json_t *j = check(json_array());
+    for (uint32_t i = 0; i < n; i++)
+        json_array_append_new(j, json_integer(list[i]));
+    return j;
+}
+
+static json_t *manifest_to_json(const struct trace_manifest *m)
+{
+    json_t *j = check(json_object());
+    json_object_set_new(j, "format", json_string("prism-trace"));
+    json_object_set_new(j, "version", json_integer(TRACE_VERSION));
+    json_object_set_new(j, "trace_id", json_string(m->trace_id ? m->trace_id : ""));
+    json_object_set_new(j, "created", json_string(m->created ? m->created : ""));
+    json_object_set_new(j, "complete", json_boolean(m->complete));
+    json_object_set_new(j, "calibrated", json_boolean(m->calibrated));
+    json_object_set_new(j, "world", json_integer(m->world));
+    json_object_set_new(j, "gpus_per_node", json_integer(m->gpus_per_node));
+    json_object_set_new(j, "nodes", json_integer(m->nodes));
+    json_object_set_new(j, "iterations", json_integer(m->iterations));
+    json_object_set_new(j, "sandbox", numbers_to_json(m->sandbox, m->nsandbox));
+    json_object_set_new(j, "program_id", json_string(m->program_id ? m->program_id : ""));
+    json_object_set_new(j, "argv", strings_to_json(m->argv));
+    json_object_set_new(j, "env", strings_to_json(m->env));
+    json_object_set_new(j, "cwd", bytes_to_json(m->cwd ? m->cwd : ""));
+    return j;
+}
+
+static int manifest_path(char *path, size_t len, const char *dir, struct prism_error *err)
+{
+    if (snprintf(path, len, "%s/trace.json", dir) >= (int)len)
+        return prism_error_set(err, PRISM_EXIT_TRACE, "%s: path too long", dir);
+    return 0;
+}
+
+int trace_manifest_write(const char *dir, const struct trace_manifest *m, struct prism_error *err)
+{
+    char path[PATH_MAX];
+    if (manifest_path(path, sizeof path, dir, err))
+        return -1;
+    json_t *j = manifest_to_json(m);
+    char *text = check(json_dumps(j, JSON_INDENT(2)));
+    struct prism_error cause = {0};
+    int rc = file_write_atomic(path, text, strlen(text), 0644, &cause);
+    if (rc)
+        prism_error_set(err, PRISM_EXIT_TRACE, "trace %s: %s", dir, cause.text);
+    free(text);
+    json_decref(j);
+    return rc;
+}
+
+/* ---- Reading ---- */
+
+struct reading {
+    const json_t *json;
+    const char *fault; /* name of the first member that is missing or wrong */
+};
+
+static const json_t *member(struct reading *r, const char *name, bool ok, const json_t *value)
+{
+    if (!ok && !r->fault)
+        r->fault = name;
+    return ok ? value : NULL;
+}
+
+static uint32_t get_number(struct reading *r, const char *name)
+{
+    const json_t *v = json_object_get(r->json, name);
+    json_int_t n = json_integer_value(v);
+    return member(r, name, json_is_integer(v) && n >= 0 && n <= UINT32_MAX, v) ? (uint32_t)n : 0;
+}
+
+static bool get_boolean(struct reading *r, const char *name)
+{
+    const json_t *v = json_object_get(r->json, name);
+    return member(r, name, json_is_boolean(v), v) ? json_boolean_value(v) : false;
+}
+
+static char *bytes_from_json(const json_t *v)
+{
+    if (json_is_string(v)) /* jansson refuses \u0000, so the string has no NUL within */
+        return check(strdup(json_string_value(v)));
+    if (!json_is_array(v) || json_array_size(v) > LIST_MAX)
+        return NULL;
+    size_t n = json_array_size(v);
+    char *s = check(calloc(n + 1, 1));
+    for (size_t i = 0; i < n; i++) {
+        json_int_t byte = json_integer_value(json_array_get(v, i));
+        if (byte < 1 || byte > 255) {
+            free(s);
+            return NULL;
+        }
+        s[i] = (char)byte;
+    }
+    return s;
+}
+
+static char *get_string(struct reading *r, const char *name)
+{
+    char *s = bytes_from_json(json_object_get(r->json, name));
+    if (!s && !r->fault)
+        r->fault = name;
+    return s;
+}
+
+static char **get_strings(struct reading *r, const char *name)
+{
+    const json_t *v = json_object_get(r->json, name);
+    size_t n = json_array_size(v);
+    if (!member(r, name, json_is_array(v) && n <= LIST_MAX, v))
+        return NULL;
+    char **list = check(calloc(n + 1, sizeof *list));
+    for (size_t i = 0; i < n; i++) {
+        list[i] = bytes_from_json(json_array_get(v, i));
+        if (list[i])
+            continue;
+        strings_free(list);
+        member(r, name, false, NULL);
+        return NULL;
+    }
+    return list;
+}
+
+static void get_sandbox(struct reading *r, struct trace_manifest *m)
+{
+    const json_t *v = json_object_get(r->json, "sandbox");
+    size_t n = json_array_size(v);
+    if (!member(r, "sandbox", json_is_array(v) && n <= LIST_MAX, v))
+        return;
+    m->sandbox = check(calloc(n ? n : 1, sizeof *m->sandbox));
+    m->nsandbox = (uint32_t)n;
+    for (size_t i = 0; i < n; i++) {
+        json_int_t rank = json_integer_value(json_array_get(v, i));
+        member(r, "sandbox", json_is_integer(json_array_get(v, i)) && rank >= 0 && rank < (json_int_t)m->world, v);
+        m->sandbox[i] = (uint32_t)rank;
+    }
+}
+
+static const char *manifest_from_json(const json_t *json, struct trace_manifest *m)
+{
+    struct reading r = {json, NULL};
+    m->version = get_number(&r, "version");
+    m->trace_id = get_string(&r, "trace_id");
+    m->created = get_string(&r, "created");
+    m->complete = get_boolean(&r, "complete");
+    m->calibrated = get_boolean(&r, "calibrated");
+    m->world = get_number(&r, "world");
+    m->gpus_per_node = get_number(&r, "gpus_per_node");
+    m->nodes = get_number(&r, "nodes");
+    m->iterations = get_number(&r, "iterations");
+    get_sandbox(&r, m);
+    m->program_id = get_string(&r, "program_id");
+    m->argv = get_strings(&r, "argv");
+    m->env = get_strings(&r, "env");
+    m->cwd = get_string(&r, "cwd");
+    return r.fault;
+}
+
+static int damaged(const char *path, const char *what, struct prism_error *err)
+{
+    return prism_error_set(err, PRISM_EXIT_TRACE, "%s is damaged (%s); capture again, or name another trace", path,
+                           what);
+}
+
+int trace_manifest_parse(const char *path, const void *data, size_t len, struct trace_manifest *m,
+                         struct prism_error *err)
+{
+    json_error_t at;
+    *m = (struct trace_manifest){0};
+    json_t *json = json_loadb(data, len, JSON_REJECT_DUPLICATES, &at);
+    if (!json)
+        return damaged(path, at.text, err);
+    const char *format = json_string_value(json_object_get(json, "format"));
+    json_int_t version = json_integer_value(json_object_get(json, "version"));
+    int rc = 0;
+    if (!format || strcmp(format, "prism-trace"))
+        rc = damaged(path, "not a manifest of a Prism trace", err);
+    else if (version != TRACE_VERSION)
+        rc = prism_error_set(err, PRISM_EXIT_TRACE,
+                             "%s is of trace version %lld, this Prism reads version %d; capture again, or use the Prism "
+                             "that made it",
+                             path, (long long)version, TRACE_VERSION);
+    else {
+        const char *fault = manifest_from_json(json, m);
+        char what[128];
+        snprintf(what, sizeof what, "\"%s\" is missing or has a wrong value", fault ? fault : "");
+        rc = fault ? damaged(path, what, err) : 0;
+    }
+    json_decref(json);
+    if (rc)
+        trace_manifest_clear(m);
+    return rc;
+}
+
+int trace_manifest_read(const char *dir, struct trace_manifest *m, struct prism_error *err)
+{
+    char path[PATH_MAX];
+    struct stat st;
+    *m = (struct trace_manifest){0};
+    if (manifest_path(path, sizeof path, dir, err))
+        return -1;
+    if (stat(dir, &st))
+        return prism_error_set(err, PRISM_EXIT_TRACE, "trace %s: %s; name an existing trace with --prism-trace, or capture",
+                               dir, strerror(errno));
+    if (!S_ISDIR(st.st_mode))
+        return prism_error_set(err, PRISM_EXIT_TRACE, "trace %s: not a folder", dir);
+    if (stat(path, &st) && errno == ENOENT)
+        return prism_error_set(err, PRISM_EXIT_TRACE,
+                               "trace %s has no trace.json: it is no Prism trace, or its capture did not end; capture "
+                               "again",
+                               dir);
+    struct bytes text = {0};
+    struct prism_error cause = {0};
+    int rc = file_read(path, MANIFEST_MAX, &text, &cause);
+    if (rc)
+        prism_error_set(err, PRISM_EXIT_TRACE, "%s", cause.text);
+    else
+        rc = trace_manifest_parse(path, text.data, text.len, m, err);
+    bytes_free(&text);
+    return rc;
+}
+
+/* ---- Whose trace ---- */
+
+int trace_manifest_match(const struct trace_manifest *m, const char *dir, const char *program_id, uint32_t world,
+                         struct prism_error *err)
+{
+    if (!m->complete)
+        return prism_error_set(err, PRISM_EXIT_TRACE,
+                               "trace %s is incomplete: its capture was ended early; capture again (--prism-phase=capture)",
+                               dir);
+    if (m->world != world)
+        return prism_error_set(err, PRISM_EXIT_TRACE,
+                               "trace %s is of a world of %u ranks, not %u; emulate %u, or name another trace with "
+                               "--prism-trace",
+                               dir, m->world, world, m->world);
+    if (strcmp(m->program_id, program_id))
+        return prism_error_set(err, PRISM_EXIT_TRACE,
+                               "trace %s is of another program (%s%s): its arguments or its executable have changed; "
+                               "capture again, or name another trace with --prism-trace",
+                               dir, m->argv && m->argv[0] ? m->argv[0] : "?", m->argv && m->argv[0] && m->argv[1] ? " …" : "");
+    return 0;
+}
