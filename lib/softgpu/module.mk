@@ -1,0 +1,25 @@
+# The software GPU: libcuda.so.1 and libcudart.so.13 (libnccl.so.2 is in nccl/). All of them lie in $(LIB)/softgpu, so
+# that LD_LIBRARY_PATH=<build>/lib/softgpu is all a program needs, and -L the same folder with -lcudart links one.
+
+softgpu_comma := ,
+SOFTGPU_CFLAGS := -Ilib/abi
+
+SOFTGPU_CUDA_SOURCES := core/clock.c core/context.c core/device.c core/gate.c core/memory.c core/profile.c core/ranges.c \
+	core/shared.c core/stream.c cuda/copy.c cuda/device_api.c cuda/launch.c cuda/library.c cuda/memop.c \
+	cuda/memory_api.c cuda/per_thread.c cuda/pool.c cuda/stream_api.c cuda/unsupported.c cuda/vmm.c
+SOFTGPU_CUDART_SOURCES := cudart/copy.c cudart/device.c cudart/library.c cudart/memory.c cudart/stream.c
+
+# -Bsymbolic: what a preloaded library exports does not replace the library's own calls, as with NVIDIA's.
+softgpu_link = -Wl$(softgpu_comma)-soname$(softgpu_comma)$(1) -Wl$(softgpu_comma)-Bsymbolic -Wl$(softgpu_comma)-z$(softgpu_comma)now
+
+$(eval $(call shared_library,softgpu/libcuda.so.1,lib/softgpu,$(SOFTGPU_CUDA_SOURCES),,$(call softgpu_link,libcuda.so.1) -lconfig -lm,$(SOFTGPU_CFLAGS)))
+$(eval $(call shared_library,softgpu/libcudart.so.13,lib/softgpu,$(SOFTGPU_CUDART_SOURCES),,$(call softgpu_link,libcudart.so.13) -ldl,$(SOFTGPU_CFLAGS)))
+
+# Names for the linker.
+$(LIB)/softgpu/libcuda.so: $(LIB)/softgpu/libcuda.so.1
+	@ln -sfn libcuda.so.1 $@
+$(LIB)/softgpu/libcudart.so: $(LIB)/softgpu/libcudart.so.13
+	@ln -sfn libcudart.so.13 $@
+ALL += $(LIB)/softgpu/libcuda.so $(LIB)/softgpu/libcudart.so
+
+-include lib/softgpu/nccl/module.mk
