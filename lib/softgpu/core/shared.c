@@ -149,6 +149,15 @@ static int open_locked(const char *path)
     }
 }
 
+/* A mapping keeps the open file, and with it the lock, so closing does not unlock. */
+static void close_locked(int fd)
+{
+    if (fd < 0)
+        return;
+    flock(fd, LOCK_UN);
+    close(fd);
+}
+
 static struct state *map_state(int fd)
 {
     struct stat st;
@@ -196,8 +205,7 @@ struct sg_shared *sg_shared_open(int node, int index)
     } else {
         shared->pid = getpid();
     }
-    if (fd >= 0)
-        close(fd); /* unlocks */
+    close_locked(fd);
     return shared;
 }
 
@@ -214,8 +222,7 @@ void sg_shared_close(struct sg_shared *shared)
     pthread_mutex_unlock(&shared->state->lock);
     if (last && fd >= 0)
         unlink(shared->path);
-    if (fd >= 0)
-        close(fd);
+    close_locked(fd);
     shared->pid = 0; /* stays mapped: threads of streams may still look at it while the process ends */
 }
 
