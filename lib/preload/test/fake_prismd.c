@@ -1,0 +1,438 @@
+#include "preload/test/fake_prismd.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "coll/types.h"
+#include "common/clock.h"
+#include "graph/graph.h"
+#include "proto/region.h"
+
+#define LIMIT_NS    (20 * NSEC_PER_SEC)
+#define PACE_NS     2000000
+#define GATES       4096
+#define COMMUNICATORS 64
+
+struct gate {
+    struct fake_rank *rank;
+    struct msg_node node;
+    struct msg_part *parts;
+    uint32_t nparts; /* received so far */
+    bool open;
+    int64_t open_at;
+};
+
+static struct gate gates[GATES];
+static uint32_t ngates;
+static char socket_name[64];
+static int listener;
+
+/* The communicators of all ranks are the world's, or halves of it by CommSplit color (rank modulo 2). */
+static int32_t comm_size[FAKE_RANKS][COMMUNICATORS], comm_rank[FAKE_RANKS][COMMUNICATORS];
+static int32_t comm_key[FAKE_RANKS][COMMUNICATORS]; /* equal in all members */
+
+static void listen_on_name(void)
+{
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    static int serial;
+    snprintf(socket_name, sizeof socket_name, "prism-preload-test-%d-%d", (int)getpid(), serial++);
+    memcpy(a.sun_path + 1, socket_name, strlen(socket_name));
+    listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    assert_true(listener >= 0);
+    assert_int_equal(bind(listener, (struct sockaddr *)&a,
+                          (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(socket_name))), 0);
+    assert_int_equal(listen(listener, 16), 0);
+}
+
+/* This program lies in <build>/test, the library in <build>/lib. */
+static const char *in_build(const char *name)
+{
+    static char paths[4][4096];
+    static int next;
+    char *path = paths[next++ % 4], exe[2048];
+    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
+    exe[n > 0 ? n : 0] = '\0';
+    *strrchr(exe, '/') = '\0';
+    *strrchr(exe, '/') = '\0';
+    snprintf(path, sizeof paths[0], "%s/%s", exe, name);
+    return path;
+}
+
+static void become_rank(const struct fake *f, uint32_t rank, int out, const char *const *args)
+{
+    const char *argv[16] = {in_build("test/preload_program")};
+    char number[16];
+    for (int i = 0; args[i] && i < 14; i++)
+        argv[i + 1] = args[i];
+    snprintf(number, sizeof number, "%u", rank);
+    setenv("PRISM_RANK", number, 1);
+    setenv("RANK", number, 1);
+    snprintf(number, sizeof number, "%u", f->world ? f->world : f->nranks);
+    setenv("WORLD_SIZE", number, 1);
+    if (!f->inert)
+        setenv("PRISM_SOCKET", socket_name, 1);
+    setenv("PRISM_KEY", "0123456789abcdef0123456789abcdef", 1);
+    setenv("LD_LIBRARY_PATH", in_build("lib/softgpu"), 1);
+    setenv("ASAN_OPTIONS", "verify_asan_link_order=0:detect_leaks=0", 1);
+    setenv("LD_PRELOAD", in_build("lib/libprism.so"), 1);
+    for (int i = 0; f->more_env[i][0]; i++)
+        setenv(f->more_env[i][0], f->more_env[i][1], 1);
+    dup2(out, STDOUT_FILENO);
+    dup2(out, STDERR_FILENO);
+    execv(argv[0], (char *const *)(uintptr_t)argv);
+    _exit(127);
+}
+
+static void welcome(struct fake *f, int fd, uint32_t rank)
+{
+    struct fake_rank *r = &f->ranks[rank];
+    uint64_t size = f->region_size ? f->region_size : 64u << 20;
+    int memory = memfd_create("prism-test", MFD_CLOEXEC);
+    assert_true(memory >= 0);
+    assert_int_equal(ftruncate(memory, (off_t)size), 0);
+    r->region = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+    assert_true(r->region != MAP_FAILED);
+    r->socket = fd;
+    struct msg_welcome w = {.h = {MSG_WELCOME, sizeof w},
+                            .phase = f->phase,
+                            .transport = f->transport,
+                            .world = f->nranks,
+                            .rank = rank,
+                            .record_times = f->phase != PHASE_CAPTURE,
+                            .max_waiting = f->max_waiting ? f->max_waiting : 31,
+                            .region_size = size};
+    union {
+        char space[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr align;
+    } control = {0};
+    struct iovec iov = {&w, sizeof w};
+    struct msghdr mh = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+    struct cmsghdr *c = CMSG_FIRSTHDR(&mh);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof memory);
+    memcpy(CMSG_DATA(c), &memory, sizeof memory);
+    assert_int_equal(sendmsg(fd, &mh, MSG_NOSIGNAL), (int)sizeof w);
+    close(memory);
+}
+
+static void take_hello(struct fake *f)
+{
+    int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    struct msg_hello hello;
+    assert_true(fd >= 0);
+    assert_int_equal(recv(fd, &hello, sizeof hello, 0), (int)sizeof hello);
+    assert_int_equal(hello.h.type, MSG_HELLO);
+    assert_int_equal(hello.version, MSG_VERSION);
+    assert_memory_equal(hello.key, "0123456789abcdef0123456789abcdef", MSG_KEY_LEN);
+    assert_true(hello.rank < f->nranks);
+    if (f->ranks[hello.rank].hellos++ || f->refuse) {
+        struct msg_header refused = {MSG_REFUSED, sizeof refused};
+        send(fd, &refused, sizeof refused, MSG_NOSIGNAL);
+        close(fd);
+        return;
+    }
+    welcome(f, fd, hello.rank);
+}
+
+static void answer_comm(struct fake_rank *r, uint32_t rank, uint32_t comm, int32_t size, int32_t in_comm, int32_t key)
+{
+    struct msg_comm_ready ready = {.h = {MSG_COMM_READY, sizeof ready}, .comm = comm, .size = size, .rank = in_comm};
+    assert_true(comm < COMMUNICATORS);
+    comm_size[rank][comm] = size;
+    comm_rank[rank][comm] = in_comm;
+    comm_key[rank][comm] = key;
+    send(r->socket, &ready, sizeof ready, MSG_NOSIGNAL);
+}
+
+static void take_node(struct fake_rank *r, const struct msg_node *m)
+{
+    const struct msg_part *parts = (const struct msg_part *)(m + 1);
+    struct gate *g = NULL;
+    if (m->kind == GRAPH_COMM && m->first_part) {
+        g = &gates[ngates - 1];
+        assert_int_equal(g->node.index, m->index);
+    } else {
+        assert_int_equal(m->index, r->nnodes);
+        assert_true(r->nnodes < FAKE_NODES);
+        r->nodes[r->nnodes] = *m;
+        if (m->kind == GRAPH_COMM) {
+            assert_true(ngates < GATES && m->nparts);
+            r->first_parts[r->nnodes] = parts[0];
+            g = &gates[ngates++];
+            *g = (struct gate){.rank = r, .node = *m};
+            g->parts = calloc(m->total_parts, sizeof *g->parts);
+        }
+        r->nnodes++;
+    }
+    for (uint32_t i = 0; g && i < m->nparts; i++)
+        g->parts[g->nparts++] = parts[i];
+}
+
+static void take_message(struct fake *f, uint32_t rank)
+{
+    static union {
+        char bytes[MSG_MAX];
+        struct msg_header h;
+        struct msg_comm_init init;
+        struct msg_comm_split split;
+        struct msg_node node;
+        struct msg_times times;
+        struct msg_memory memory;
+        struct msg_store_port port;
+        struct msg_fatal fatal;
+    } m;
+    struct fake_rank *r = &f->ranks[rank];
+    ssize_t n = recv(r->socket, &m, sizeof m, 0);
+    if (n <= 0) {
+        close(r->socket);
+        r->socket = -1;
+        return;
+    }
+    assert_int_equal(m.h.size, n);
+    switch (m.h.type) {
+    case MSG_COMM_INIT:
+        answer_comm(r, rank, m.init.comm, m.init.size, m.init.rank, m.init.unique_id[20]);
+        break;
+    case MSG_COMM_SPLIT: /* the tests split by rank modulo 2, all ranks taking part in the world */
+        answer_comm(r, rank, m.split.comm, m.split.color < 0 ? 0 : (int32_t)(f->nranks + 1 - rank % 2) / 2,
+                    (int32_t)rank / 2, 1000 + m.split.color);
+        break;
+    case MSG_COMM_FREE:
+        r->frees++;
+        break;
+    case MSG_NODE:
+        take_node(r, &m.node);
+        break;
+    case MSG_SYNC_ENTER:
+        r->sync_enters++;
+        break;
+    case MSG_TIMES:
+        for (uint32_t i = 0; i < m.times.count && r->ntimes < FAKE_NODES; i++)
+            r->times[r->ntimes++] = ((struct msg_time *)(&m.times + 1))[i];
+        break;
+    case MSG_MEMORY:
+        r->peak_bytes = m.memory.peak_bytes;
+        r->live_bytes = m.memory.live_bytes;
+        break;
+    case MSG_STORE_PORT:
+        r->store_port = m.port.port;
+        break;
+    case MSG_FATAL:
+        r->fatal_code = m.fatal.code;
+        snprintf(r->fatal, sizeof r->fatal, "%.*s", (int)(n - (ssize_t)sizeof m.fatal), (char *)(&m.fatal + 1));
+        shutdown(r->socket, SHUT_RDWR);
+        break;
+    case MSG_BYE:
+        r->bye = true;
+        break;
+    default:
+        fail_msg("message of type %u", m.h.type);
+    }
+    if (f->hang_up && m.h.type == MSG_NODE)
+        shutdown(r->socket, SHUT_RDWR);
+}
+
+/* --- gates --- */
+
+static uint32_t rank_number(const struct fake *f, const struct gate *g)
+{
+    return (uint32_t)(g->rank - f->ranks);
+}
+
+static bool arrived(const struct gate *g)
+{
+    const struct region_slot *s = (struct region_slot *)g->rank->region + g->node.slot;
+    return g->nparts == g->node.total_parts && region_word_reached(&s->arrive, g->node.generation);
+}
+
+static void open_gate(struct gate *g)
+{
+    struct region_slot *s = (struct region_slot *)g->rank->region + g->node.slot;
+    region_word_set(&s->ready, g->node.generation);
+    region_word_set(&s->go, g->node.generation);
+    g->open = true;
+}
+
+/* The gate of another member with the same place in the same communicator. */
+static struct gate *of_member(const struct fake *f, const struct gate *g, int32_t member)
+{
+    int32_t key = comm_key[rank_number(f, g)][g->node.comm];
+    for (uint32_t i = 0; i < ngates; i++) {
+        struct gate *o = &gates[i];
+        uint32_t rank = rank_number(f, o);
+        if (o->node.ordinal == g->node.ordinal && comm_key[rank][o->node.comm] == key &&
+            comm_rank[rank][o->node.comm] == member)
+            return o;
+    }
+    return NULL;
+}
+
+static void combine_part(const struct fake *f, struct gate *g, uint32_t part)
+{
+    const struct msg_part *p = &g->parts[part];
+    int32_t size = comm_size[rank_number(f, g)][g->node.comm];
+    int32_t me = comm_rank[rank_number(f, g)][g->node.comm];
+    uint8_t *out = g->rank->region + p->out_offset;
+    if (p->op == PRISM_OP_ALLREDUCE) {
+        float *sum = (float *)(void *)out;
+        for (uint64_t k = 0; k < p->count; k++) {
+            sum[k] = 0;
+            for (int32_t i = 0; i < size; i++) {
+                struct gate *o = of_member(f, g, i);
+                sum[k] += ((float *)(void *)(o->rank->region + o->parts[part].in_offset))[k];
+            }
+        }
+    } else if (p->op == PRISM_OP_BROADCAST) {
+        struct gate *o = of_member(f, g, p->peer);
+        memcpy(out, o->rank->region + o->parts[part].in_offset, p->out_bytes);
+    } else if (p->op == PRISM_OP_RECV) { /* the first send to me in the peer's group of the same place */
+        struct gate *o = of_member(f, g, p->peer);
+        for (uint32_t i = 0; i < o->nparts; i++)
+            if (o->parts[i].op == PRISM_OP_SEND && o->parts[i].peer == me) {
+                memcpy(out, o->rank->region + o->parts[i].in_offset, p->out_bytes);
+                return;
+            }
+        fail_msg("a receive without its send");
+    }
+}
+
+static void capture_gate(const struct fake *f, struct gate *g)
+{
+    int32_t size = comm_size[rank_number(f, g)][g->node.comm];
+    for (int32_t i = 0; i < size; i++) {
+        struct gate *o = of_member(f, g, i);
+        if (!o || !arrived(o))
+            return;
+    }
+    for (uint32_t i = 0; i < g->nparts; i++)
+        combine_part(f, g, i);
+    open_gate(g);
+}
+
+static void pace_gate(struct gate *g)
+{
+    struct region_slot *s = (struct region_slot *)g->rank->region + g->node.slot;
+    if (!g->open_at) {
+        g->open_at = clock_now_ns() + PACE_NS;
+        for (uint32_t i = 0; i < g->nparts; i++)
+            for (uint64_t k = 0; k < g->parts[i].out_bytes / 4; k++)
+                ((float *)(void *)(g->rank->region + g->parts[i].out_offset))[k] = FAKE_VALUE;
+        region_word_set(&s->ready, g->node.generation);
+    }
+    if (clock_now_ns() >= g->open_at)
+        open_gate(g);
+}
+
+static void serve_gates(struct fake *f)
+{
+    for (uint32_t i = 0; i < ngates && !f->hold; i++) {
+        if (gates[i].open || !arrived(&gates[i]))
+            continue;
+        if (f->phase == PHASE_CAPTURE)
+            capture_gate(f, &gates[i]);
+        else
+            pace_gate(&gates[i]);
+    }
+}
+
+/* --- running --- */
+
+static void read_output(struct fake_rank *r)
+{
+    ssize_t n = read(r->pipe, r->output + r->output_len, sizeof r->output - 1 - r->output_len);
+    if (n > 0) {
+        r->output_len += (size_t)n;
+        return;
+    }
+    close(r->pipe);
+    r->pipe = -1;
+}
+
+static bool serve(struct fake *f)
+{
+    struct pollfd p[1 + 2 * FAKE_RANKS];
+    bool alive = false;
+    p[0] = (struct pollfd){listener, POLLIN, 0};
+    for (uint32_t i = 0; i < f->nranks; i++) {
+        p[1 + 2 * i] = (struct pollfd){f->ranks[i].socket, POLLIN, 0};
+        p[2 + 2 * i] = (struct pollfd){f->ranks[i].pipe, POLLIN, 0};
+        alive |= f->ranks[i].socket >= 0 || f->ranks[i].pipe >= 0;
+    }
+    if (!alive)
+        return false;
+    poll(p, 1 + 2 * f->nranks, 1);
+    if (p[0].revents)
+        take_hello(f);
+    for (uint32_t i = 0; i < f->nranks; i++) {
+        if (p[1 + 2 * i].revents)
+            take_message(f, i);
+        if (p[2 + 2 * i].revents)
+            read_output(&f->ranks[i]);
+    }
+    serve_gates(f);
+    return true;
+}
+
+static void start(struct fake *f, uint32_t rank, const char *const *args)
+{
+    struct fake_rank *r = &f->ranks[rank];
+    int out[2];
+    assert_int_equal(pipe(out), 0);
+    r->pid = fork();
+    assert_true(r->pid >= 0);
+    if (!r->pid) {
+        close(out[0]);
+        become_rank(f, rank, out[1], args);
+    }
+    close(out[1]);
+    r->pipe = out[0];
+    r->socket = -1;
+}
+
+void fake_run(struct fake *f, uint32_t n, const char *const *args)
+{
+    int64_t until = clock_now_ns() + LIMIT_NS;
+    ngates = 0;
+    f->nranks = n;
+    if (!f->phase)
+        f->phase = PHASE_CAPTURE;
+    if (!f->transport)
+        f->transport = TRANSPORT_PACED;
+    listen_on_name();
+    for (uint32_t i = 0; i < n; i++)
+        start(f, i, args);
+    while (serve(f))
+        if (clock_now_ns() > until) {
+            for (uint32_t i = 0; i < n; i++)
+                kill(f->ranks[i].pid, SIGKILL);
+            fail_msg("ranks still run after 60 s; the first wrote: %s", f->ranks[0].output);
+        }
+    for (uint32_t i = 0; i < n; i++)
+        waitpid(f->ranks[i].pid, &f->ranks[i].status, 0);
+    for (uint32_t i = 0; i < ngates; i++)
+        free(gates[i].parts);
+    close(listener);
+}
+
+uint32_t fake_count(const struct fake_rank *r, int kind)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < r->nnodes; i++)
+        n += r->nodes[i].kind == kind;
+    return n;
+}

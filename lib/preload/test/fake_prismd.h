@@ -1,0 +1,56 @@
+/* fake_prismd.h - as much of prismd as the preload library's tests need: ranks as child processes, capture of a few
+ * operations, paced gates with a made-up result. One thread, the test's own: fake_run returns when all ranks have ended. */
+#ifndef PRISM_PRELOAD_TEST_FAKE_PRISMD_H
+#define PRISM_PRELOAD_TEST_FAKE_PRISMD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "proto/message.h"
+
+#define FAKE_RANKS 4
+#define FAKE_NODES 4096
+#define FAKE_VALUE 7.0f /* paced results are floats of this value */
+
+struct fake_rank {
+    pid_t pid;
+    int status; /* of wait(2) */
+    int socket;
+    uint8_t *region;
+    struct msg_node nodes[FAKE_NODES];
+    struct msg_part first_parts[FAKE_NODES]; /* of COMM nodes */
+    uint32_t nnodes;
+    struct msg_time times[FAKE_NODES];
+    uint32_t ntimes;
+    uint64_t peak_bytes, live_bytes;
+    uint32_t store_port, hellos, sync_enters, frees;
+    uint32_t fatal_code;
+    char fatal[1024];
+    bool bye;
+    char output[16384]; /* standard output and error */
+    size_t output_len;
+    int pipe;
+};
+
+struct fake {
+    /* set before fake_run */
+    uint32_t phase, transport;
+    uint32_t world;       /* 0: the number of ranks run */
+    uint64_t region_size; /* 0: 64 MiB */
+    uint32_t max_waiting; /* 0: 31 */
+    bool refuse;          /* answer every HELLO with REFUSED */
+    bool hold;            /* never open a gate */
+    bool inert;           /* do not set PRISM_SOCKET */
+    bool hang_up;         /* close the connection after the first node */
+    const char *more_env[8][2];
+    /* results */
+    struct fake_rank ranks[FAKE_RANKS];
+    uint32_t nranks;
+};
+
+/* Run preload_program of the same build with args as n ranks, libprism.so preloaded; fails the test after 60 s. */
+void fake_run(struct fake *f, uint32_t n, const char *const *args);
+uint32_t fake_count(const struct fake_rank *r, int kind);
+
+#endif

@@ -1,0 +1,275 @@
+/* program.c - what the tests run as a rank: an ordinary CUDA and NCCL program, one small act an argument. */
+#include <dlfcn.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+#include <nccl.h>
+
+#define CHECK(call)                                                          \
+    do {                                                                     \
+        int check_ = (int)(call);                                            \
+        if (check_) {                                                        \
+            printf("%s = %d at line %d\n", #call, check_, __LINE__);         \
+            exit(1);                                                         \
+        }                                                                    \
+    } while (0)
+
+#define N 1000
+
+static int rank, world;
+static ncclComm_t comm;
+static cudaStream_t stream;
+static float *buffer, host[N];
+
+/* The id travels by file, as programs have it on a shared file system. */
+static void set_up(void)
+{
+    ncclUniqueId id;
+    memset(&id, 0, sizeof id);
+    id.internal[20] = 1; /* all ranks the same; prismd's double needs no more */
+    CHECK(cudaSetDevice(0));
+    CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    CHECK(cudaMalloc((void **)&buffer, sizeof host));
+    CHECK(ncclCommInitRank(&comm, world, id, rank));
+}
+
+static void put(float value)
+{
+    for (int i = 0; i < N; i++)
+        host[i] = value + (float)i;
+    CHECK(cudaMemcpy(buffer, host, sizeof host, cudaMemcpyHostToDevice));
+}
+
+static void get(void)
+{
+    CHECK(cudaMemcpyAsync(host, buffer, sizeof host, cudaMemcpyDeviceToHost, stream));
+    CHECK(cudaStreamSynchronize(stream));
+}
+
+static void tear_down(void)
+{
+    CHECK(ncclCommDestroy(comm));
+    CHECK(cudaFree(buffer));
+}
+
+static void act_allreduce(void)
+{
+    set_up();
+    put((float)(rank + 1));
+    for (int i = 0; i < 3; i++)
+        CHECK(ncclAllReduce(buffer, buffer, N, ncclFloat, ncclSum, comm, stream));
+    get();
+    printf("sum %g %g\n", (double)host[0], (double)host[N - 1]);
+    tear_down();
+}
+
+/* Sends and receives between neighbours on two streams in one group, then an event from one stream to the other. */
+static void act_group(void)
+{
+    cudaStream_t other;
+    cudaEvent_t event;
+    float *received;
+    set_up();
+    put((float)(rank * 100));
+    CHECK(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
+    CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+    CHECK(cudaMalloc((void **)&received, sizeof host));
+    CHECK(ncclGroupStart());
+    CHECK(ncclGroupStart());
+    CHECK(ncclSend(buffer, N, ncclFloat, (rank + 1) % world, comm, stream));
+    CHECK(ncclGroupEnd());
+    CHECK(ncclRecv(received, N, ncclFloat, (rank + world - 1) % world, comm, other));
+    CHECK(ncclGroupEnd());
+    CHECK(cudaEventRecord(event, other));
+    CHECK(cudaStreamWaitEvent(stream, event, 0));
+    CHECK(cudaMemcpyAsync(buffer, received, sizeof host, cudaMemcpyDeviceToDevice, stream));
+    get();
+    printf("received %g\n", (double)host[0]);
+    CHECK(cudaEventSynchronize(event));
+    CHECK(cudaDeviceSynchronize());
+    CHECK(cudaFree(received));
+    tear_down();
+}
+
+static void act_split(void)
+{
+    ncclComm_t half, none;
+    int size, in_half;
+    set_up();
+    put((float)(rank + 1));
+    CHECK(ncclCommSplit(comm, rank % 2, rank, &half, NULL));
+    CHECK(ncclCommCount(half, &size));
+    CHECK(ncclCommUserRank(half, &in_half));
+    CHECK(ncclAllReduce(buffer, buffer, N, ncclFloat, ncclSum, half, stream));
+    get();
+    CHECK(ncclCommSplit(comm, NCCL_SPLIT_NOCOLOR, 0, &none, NULL));
+    printf("half %d of %d sum %g none %d\n", in_half, size, (double)host[0], none == NULL);
+    CHECK(ncclCommDestroy(half));
+    tear_down();
+}
+
+/* As many streams wait at once as the argument says. */
+static void act_waiting(int n)
+{
+    set_up();
+    for (int i = 0; i < n; i++) {
+        cudaStream_t s;
+        CHECK(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
+        CHECK(ncclAllReduce(buffer, buffer, 1, ncclFloat, ncclSum, comm, s));
+    }
+    CHECK(cudaDeviceSynchronize());
+    printf("all done\n");
+    tear_down();
+}
+
+static void act_fork(void)
+{
+    act_allreduce();
+    pid_t child = fork();
+    if (!child) { /* not the rank: its calls make no nodes and it says no BYE */
+        cudaEvent_t event;
+        cudaEventCreate(&event);
+        cudaDeviceSynchronize();
+        exit(7);
+    }
+    int status;
+    waitpid(child, &status, 0);
+    printf("child %d\n", WEXITSTATUS(status));
+}
+
+static void act_connections(void)
+{
+    const char *before = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+    int count;
+    CHECK(cudaGetDeviceCount(&count));
+    printf("before %s", before ? before : "unset");
+    set_up();
+    const char *after = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+    printf(" after %s\n", after ? after : "unset");
+    act_waiting(20);
+}
+
+typedef CUresult (*record_fn)(CUevent, CUstream);
+typedef CUresult (*proc_address_fn)(const char *, void **, int, cuuint64_t, CUdriverProcAddressQueryResult *);
+
+/* The driver by name, as a statically linked runtime gets to it. */
+static void act_names(void)
+{
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW);
+    record_fn record = (record_fn)dlsym(driver, "cuEventRecord"), by_address = NULL;
+    proc_address_fn address = (proc_address_fn)dlsym(driver, "cuGetProcAddress_v2");
+    CUdriverProcAddressQueryResult found;
+    cudaEvent_t event;
+    set_up();
+    CHECK(cudaEventCreate(&event));
+    CHECK(record((CUevent)event, (CUstream)stream));
+    CHECK(address("cuEventRecord", (void **)&by_address, 13000, 0, &found));
+    CHECK(by_address((CUevent)event, (CUstream)stream));
+    by_address = NULL;
+    CHECK(address("cuEventRecord", (void **)&by_address, 13000, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, &found));
+    CHECK(by_address((CUevent)event, NULL));
+    printf("absent %d next %d\n", dlsym(driver, "cuNoSuchFunction") == NULL,
+           dlsym(RTLD_NEXT, "cuEventRecord") != NULL);
+}
+
+static void act_local(void)
+{
+    float *out;
+    world = 1;
+    rank = 0;
+    set_up();
+    put(5);
+    CHECK(cudaMalloc((void **)&out, sizeof host));
+    CHECK(ncclAllReduce(buffer, out, N, ncclFloat, ncclSum, comm, stream));
+    CHECK(ncclGroupStart());
+    CHECK(ncclSend(out, N, ncclFloat, 0, comm, stream));
+    CHECK(ncclRecv(buffer, N, ncclFloat, 0, comm, stream));
+    CHECK(ncclGroupEnd());
+    get();
+    printf("local %g\n", (double)host[1]);
+    tear_down();
+}
+
+static void act_large(void)
+{
+    float *large;
+    set_up();
+    CHECK(cudaMalloc((void **)&large, 64 << 20));
+    CHECK(ncclAllReduce(large, large, 16 << 20, ncclFloat, ncclSum, comm, stream));
+    CHECK(cudaStreamSynchronize(stream));
+}
+
+/* More in flight than the staging heap holds: the host waits for older operations. */
+static void act_many(void)
+{
+    float *large;
+    set_up();
+    CHECK(cudaMalloc((void **)&large, 1 << 20));
+    CHECK(cudaMemset(large, 0, 1 << 20));
+    for (int i = 0; i < 40; i++)
+        CHECK(ncclAllReduce(large, large, 1 << 18, ncclFloat, ncclSum, comm, stream));
+    CHECK(cudaStreamSynchronize(stream));
+    printf("many done\n");
+    tear_down();
+}
+
+static void act_store(void)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof a;
+    int server = socket(AF_INET, SOCK_STREAM, 0), client = socket(AF_INET, SOCK_STREAM, 0);
+    char port[16];
+    CHECK(bind(server, (struct sockaddr *)&a, sizeof a));
+    CHECK(listen(server, 1));
+    CHECK(getsockname(server, (struct sockaddr *)&a, &length));
+    snprintf(port, sizeof port, "%d", ntohs(a.sin_port));
+    setenv("MASTER_PORT", port, 1);
+    CHECK(connect(client, (struct sockaddr *)&a, sizeof a));
+    length = sizeof a;
+    CHECK(getsockname(client, (struct sockaddr *)&a, &length));
+    printf("port %d\n", ntohs(a.sin_port));
+}
+
+static void act_bad(void)
+{
+    set_up();
+    printf("bad %d %d %d %d\n", ncclAllReduce(buffer, buffer, N, ncclFloat, ncclSum, NULL, stream),
+           ncclBroadcast(buffer, buffer, N, ncclFloat, world, comm, stream),
+           ncclAllReduce(buffer, buffer, N, (ncclDataType_t)99, ncclSum, comm, stream), ncclGroupEnd());
+    tear_down();
+    printf("again %d\n", ncclCommDestroy(comm));
+}
+
+int main(int argc, char **argv)
+{
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    rank = atoi(getenv("RANK") ? getenv("RANK") : "0");
+    world = atoi(getenv("WORLD_SIZE") ? getenv("WORLD_SIZE") : "1");
+    const char *act = argc > 1 ? argv[1] : "";
+    static const struct {
+        const char *name;
+        void (*act)(void);
+    } acts[] = {
+        {"allreduce", act_allreduce}, {"group", act_group}, {"split", act_split}, {"fork", act_fork},
+        {"connections", act_connections}, {"names", act_names}, {"local", act_local}, {"large", act_large},
+        {"many", act_many}, {"store", act_store}, {"bad", act_bad},
+    };
+    for (size_t i = 0; i < sizeof acts / sizeof *acts; i++)
+        if (!strcmp(act, acts[i].name)) {
+            acts[i].act();
+            return 0;
+        }
+    if (!strcmp(act, "waiting") && argc > 2) {
+        act_waiting(atoi(argv[2]));
+        return 0;
+    }
+    fprintf(stderr, "no act %s\n", act);
+    return 2;
+}

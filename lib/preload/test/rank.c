@@ -1,0 +1,304 @@
+/* rank.c - libprism.so in real processes on the software GPU, with a double of prismd. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+#include "coll/types.h"
+#include "common/error.h"
+#include "graph/graph.h"
+#include "preload/test/fake_prismd.h"
+
+#define RUN(f, n, ...) fake_run(f, n, (const char *const[]){__VA_ARGS__, NULL})
+
+static struct fake *fresh(uint32_t phase)
+{
+    static struct fake f;
+    memset(&f, 0, sizeof f);
+    f.phase = phase;
+    return &f;
+}
+
+static void assert_exit(const struct fake_rank *r, int code)
+{
+    if (!WIFEXITED(r->status) || WEXITSTATUS(r->status) != code)
+        fail_msg("wait status %#x instead of exit code %d; output: %s; fatal: %s", r->status, code, r->output, r->fatal);
+}
+
+static void assert_output(const struct fake_rank *r, const char *part)
+{
+    if (!strstr(r->output, part))
+        fail_msg("no \"%s\" in: %s", part, r->output);
+}
+
+/* dep points back to a RECORD; comm ordinals count; the host's times go forward. */
+static void assert_sound(const struct fake_rank *r)
+{
+    uint32_t ordinals[64] = {0};
+    for (uint32_t i = 0; i < r->nnodes; i++) {
+        const struct msg_node *n = &r->nodes[i];
+        assert_true(n->enter_ns > 0 && n->leave_ns > 0);
+        if (n->kind == GRAPH_COMM)
+            assert_int_equal(n->ordinal, ordinals[n->comm]++);
+        if (n->kind == GRAPH_WAIT || n->kind == GRAPH_SYNC) {
+            assert_true(n->dep && n->dep - 1 < i);
+            assert_int_equal(r->nodes[n->dep - 1].kind, GRAPH_RECORD);
+        }
+        if (n->kind == GRAPH_SYNC)
+            assert_true(n->leave_ns >= n->enter_ns);
+        else
+            assert_true(n->leave_ns <= n->enter_ns);
+    }
+}
+
+static void capture_allreduce(void **state)
+{
+    struct fake *f = fresh(PHASE_CAPTURE);
+    RUN(f, 2, "allreduce");
+    for (int i = 0; i < 2; i++) {
+        const struct fake_rank *r = &f->ranks[i];
+        assert_exit(r, 0);
+        assert_output(r, "sum 12 8004"); /* ((1 + 2) + 2 i) * 2 * 2 */
+        assert_int_equal(fake_count(r, GRAPH_COMM), 3);
+        assert_int_equal(r->peak_bytes, 4000);
+        assert_int_equal(r->live_bytes, 0);
+        assert_int_equal(r->ntimes, 0);
+        assert_int_equal(r->frees, 1);
+        assert_true(r->bye && r->sync_enters >= 2);
+        assert_sound(r);
+    }
+}
+
+static void capture_group_of_two_streams(void **state)
+{
+    struct fake *f = fresh(PHASE_CAPTURE);
+    RUN(f, 3, "group");
+    for (int i = 0; i < 3; i++) {
+        char line[32];
+        const struct fake_rank *r = &f->ranks[i];
+        assert_exit(r, 0);
+        snprintf(line, sizeof line, "received %d\n", (i + 2) % 3 * 100);
+        assert_output(r, line);
+        assert_int_equal(fake_count(r, GRAPH_COMM), 1);
+        assert_int_equal(fake_count(r, GRAPH_WAIT), 3); /* tied before and after, and the program's own */
+        assert_sound(r);
+    }
+}
+
+static void capture_split(void **state)
+{
+    struct fake *f = fresh(PHASE_CAPTURE);
+    RUN(f, 4, "split");
+    for (int i = 0; i < 4; i++) {
+        assert_exit(&f->ranks[i], 0);
+        assert_output(&f->ranks[i], i % 2 ? "sum 6 none 1" : "sum 4 none 1");
+        assert_output(&f->ranks[i], i < 2 ? "half 0 of 2" : "half 1 of 2");
+    }
+}
+
+static void paced_delivery(void **state)
+{
+    struct fake *f = fresh(PHASE_EMULATE);
+    f->world = 4;
+    RUN(f, 1, "allreduce");
+    const struct fake_rank *r = &f->ranks[0];
+    assert_exit(r, 0);
+    assert_output(r, "sum 7 7");
+    assert_sound(r);
+    uint32_t timed = 0;
+    for (uint32_t i = 0; i < r->ntimes; i++) {
+        const struct msg_node *n = &r->nodes[r->times[i].index];
+        assert_int_not_equal(n->kind, GRAPH_SYNC);
+        assert_true(r->times[i].pre_ns <= r->times[i].post_ns);
+        if (n->kind == GRAPH_COMM)
+            timed += r->times[i].post_ns - r->times[i].pre_ns >= 1900000; /* the double's pace is 2 ms */
+    }
+    assert_int_equal(timed, 3);
+    assert_int_equal(r->ntimes, r->nnodes - fake_count(r, GRAPH_SYNC));
+}
+
+static void paced_group(void **state)
+{
+    struct fake *f = fresh(PHASE_CALIBRATE);
+    f->world = 4;
+    RUN(f, 1, "group");
+    assert_exit(&f->ranks[0], 0);
+    assert_output(&f->ranks[0], "received 7");
+    assert_int_equal(fake_count(&f->ranks[0], GRAPH_WAIT), 3);
+    assert_sound(&f->ranks[0]);
+}
+
+static void same_structure_in_both_phases(void **state)
+{
+    static struct msg_node captured[FAKE_NODES];
+    struct fake *f = fresh(PHASE_CAPTURE);
+    RUN(f, 2, "group");
+    uint32_t n = f->ranks[0].nnodes;
+    memcpy(captured, f->ranks[0].nodes, sizeof captured);
+    f = fresh(PHASE_EMULATE);
+    f->world = 2;
+    RUN(f, 1, "group");
+    assert_int_equal(f->ranks[0].nnodes, n);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct msg_node *a = &captured[i], *b = &f->ranks[0].nodes[i];
+        assert_true(a->kind == b->kind && a->stream == b->stream && a->dep == b->dep && a->comm == b->comm);
+    }
+}
+
+static void waiting_streams(void **state)
+{
+    struct fake *f = fresh(PHASE_CAPTURE);
+    RUN(f, 2, "waiting", "31");
+    assert_exit(&f->ranks[0], 0);
+    f = fresh(PHASE_CAPTURE);
+    f->hold = true;
+    f->world = 2;
+    RUN(f, 1, "waiting", "40");
+    assert_exit(&f->ranks[0], PRISM_EXIT_UNSUPPORTED);
+    assert_int_equal(f->ranks[0].fatal_code, PRISM_EXIT_UNSUPPORTED);
+    assert_non_null(strstr(f->ranks[0].fatal, "32 streams waiting in communication at once; capture can serve 31"));
+}
+
+static void forked_child_is_inert(void **state)
+{
+    struct fake *f = fresh(PHASE_CAPTURE);
+    RUN(f, 1, "fork");
+    assert_exit(&f->ranks[0], 0);
+    assert_output(&f->ranks[0], "child 7");
+    assert_int_equal(f->ranks[0].hellos, 1);
+    assert_true(f->ranks[0].bye);
+}
+
+static void connections_are_widened_unseen(void **state)
+{
+    struct fake *f = fresh(PHASE_CAPTURE);
+    f->more_env[0][0] = "CUDA_DEVICE_MAX_CONNECTIONS";
+    f->more_env[0][1] = "1";
+    RUN(f, 2, "connections");
+    assert_exit(&f->ranks[0], 0);
+    assert_output(&f->ranks[0], "before 1 after 1");
+    assert_output(&f->ranks[0], "all done");
+    f = fresh(PHASE_CAPTURE);
+    RUN(f, 2, "connections");
+    assert_output(&f->ranks[1], "before unset after unset");
+}
+
+static void functions_by_name_are_ours(void **state)
+{
+    struct fake *f = fresh(PHASE_CAPTURE);
+    RUN(f, 1, "names");
+    assert_exit(&f->ranks[0], 0);
+    assert_output(&f->ranks[0], "absent 1 next 1");
+    assert_int_equal(fake_count(&f->ranks[0], GRAPH_RECORD), 3);
+    assert_int_not_equal(f->ranks[0].nodes[1].stream, f->ranks[0].nodes[2].stream);
+}
+
+static void one_rank_communicator(void **state)
+{
+    struct fake *f = fresh(PHASE_CAPTURE);
+    RUN(f, 1, "local");
+    assert_exit(&f->ranks[0], 0);
+    assert_output(&f->ranks[0], "local 6");
+    assert_int_equal(fake_count(&f->ranks[0], GRAPH_COMM), 0);
+}
+
+static void heap_too_small(void **state)
+{
+    struct fake *f = fresh(PHASE_CAPTURE);
+    f->region_size = 8 << 20;
+    f->world = 2;
+    RUN(f, 1, "large");
+    assert_exit(&f->ranks[0], PRISM_EXIT_UNSUPPORTED);
+    assert_non_null(strstr(f->ranks[0].fatal, "AllReduce of 16777216 x fp32"));
+    assert_non_null(strstr(f->ranks[0].fatal, "PRISM_STAGING"));
+    f = fresh(PHASE_CAPTURE);
+    f->region_size = 8 << 20;
+    RUN(f, 2, "many");
+    assert_exit(&f->ranks[0], 0);
+    assert_output(&f->ranks[0], "many done");
+}
+
+static void store_port_is_told(void **state)
+{
+    char line[32];
+    struct fake *f = fresh(PHASE_CAPTURE);
+    RUN(f, 1, "store");
+    assert_exit(&f->ranks[0], 0);
+    snprintf(line, sizeof line, "port %u\n", f->ranks[0].store_port);
+    assert_output(&f->ranks[0], line);
+    assert_true(f->ranks[0].bye);
+}
+
+static void bad_arguments(void **state)
+{
+    struct fake *f = fresh(PHASE_CAPTURE);
+    RUN(f, 1, "bad");
+    assert_exit(&f->ranks[0], 0);
+    assert_output(&f->ranks[0], "bad 4 4 4 5\nagain 4");
+    assert_int_equal(fake_count(&f->ranks[0], GRAPH_COMM), 0);
+}
+
+static void lost_daemon_ends_the_rank(void **state)
+{
+    struct fake *f = fresh(PHASE_CAPTURE);
+    f->hang_up = true;
+    RUN(f, 1, "allreduce");
+    assert_exit(&f->ranks[0], PRISM_EXIT_DAEMON);
+    assert_output(&f->ranks[0], "lost prismd");
+}
+
+static void launch_failure(void **state)
+{
+    struct fake *f = fresh(PHASE_CAPTURE);
+    f->inert = true;
+    f->more_env[0][0] = "PRISM_LAUNCH";
+    f->more_env[0][1] = "1";
+    f->more_env[1][0] = "PRISM_PRISMD";
+    f->more_env[1][1] = "/nonexistent/prismd";
+    RUN(f, 1, "allreduce");
+    assert_exit(&f->ranks[0], PRISM_EXIT_DAEMON);
+    assert_output(&f->ranks[0], "prism: cannot start prismd: running /nonexistent/prismd: No such file");
+}
+
+/* Stands in for prismd: prints what it was given. */
+static void launch_replaces_the_program(void **state)
+{
+    struct fake *f = fresh(PHASE_CAPTURE);
+    f->inert = true;
+    f->more_env[0][0] = "PRISM_LAUNCH";
+    f->more_env[0][1] = "1";
+    f->more_env[1][0] = "PRISM_PRISMD";
+    f->more_env[1][1] = "/bin/echo";
+    RUN(f, 1, "one", "", "two words");
+    assert_exit(&f->ranks[0], 0);
+    assert_string_equal(f->ranks[0].output, "one  two words\n");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(capture_allreduce),
+        cmocka_unit_test(capture_group_of_two_streams),
+        cmocka_unit_test(capture_split),
+        cmocka_unit_test(paced_delivery),
+        cmocka_unit_test(paced_group),
+        cmocka_unit_test(same_structure_in_both_phases),
+        cmocka_unit_test(waiting_streams),
+        cmocka_unit_test(forked_child_is_inert),
+        cmocka_unit_test(connections_are_widened_unseen),
+        cmocka_unit_test(functions_by_name_are_ours),
+        cmocka_unit_test(one_rank_communicator),
+        cmocka_unit_test(heap_too_small),
+        cmocka_unit_test(store_port_is_told),
+        cmocka_unit_test(bad_arguments),
+        cmocka_unit_test(lost_daemon_ends_the_rank),
+        cmocka_unit_test(launch_failure),
+        cmocka_unit_test(launch_replaces_the_program),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
