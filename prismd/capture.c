@@ -1,0 +1,143 @@
+#include "prismd/capture.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "coll/types.h"
+#include "common/log.h"
+#include "prismd/channel.h"
+#include "prismd/collective.h"
+#include "prismd/link.h"
+#include "prismd/record.h"
+#include "prismd/registry.h"
+#include "prismd/sched.h"
+#include "prismd/watch.h"
+#include "trace/payload.h"
+
+static struct payload_writer *payloads;
+static uint8_t *left; /* by world rank: has ended */
+
+/* Everything the group received, part after part: what emulation delivers. */
+static int keep_output(struct daemon *d, const struct group *g)
+{
+    struct payload_key key = {g->rank->number, g->comm, g->ordinal, PAYLOAD_OUTPUT};
+    struct prism_error err = {0};
+    const uint8_t *region = g->rank->region;
+    struct bytes all = {0};
+    const void *data = NULL;
+    size_t len = 0;
+    for (uint32_t i = 0; i < g->nparts; i++) {
+        const struct msg_part *p = &g->parts[i];
+        if (!p->out_bytes)
+            continue;
+        if (data && !all.len)
+            bytes_put(&all, data, len);
+        if (data)
+            bytes_put(&all, region + p->out_offset, p->out_bytes);
+        data = region + p->out_offset;
+        len = p->out_bytes;
+    }
+    int rc = 0;
+    if (data)
+        rc = payload_writer_put(payloads, key, all.len ? all.data : data, all.len ? all.len : len, &err);
+    bytes_free(&all);
+    return rc ? daemon_fail(d, err.code, "%s", err.text) : 0;
+}
+
+static void part_served(struct daemon *d, struct group *g)
+{
+    if (--g->pending || d->stopping)
+        return;
+    if (!keep_output(d, g))
+        sched_open(d, g);
+}
+
+static void on_group_arrived(struct daemon *d, struct group *g)
+{
+    if (d->stopping)
+        return;
+    g->pending = g->nparts + 1; /* one for this function: the group must not open while parts are handed out */
+    for (uint32_t i = 0; i < g->nparts; i++) {
+        if (g->parts[i].op == PRISM_OP_SEND) {
+            channel_send(d, g, i);
+            g->pending--;
+        } else if (g->parts[i].op == PRISM_OP_RECV) {
+            channel_recv(d, g, i);
+        } else {
+            collective_arrive(d, g, i);
+        }
+    }
+    part_served(d, g);
+}
+
+static void on_node(struct daemon *d, struct rank *r, const struct msg_node *m, struct group *g)
+{
+    if (record_node(d, r, m, g))
+        return;
+}
+
+static void note_left(struct daemon *d, uint32_t rank)
+{
+    left[rank] = 1;
+    collective_rank_left(d, rank);
+}
+
+static void on_left(struct daemon *d, uint32_t from, struct bytes_reader *b)
+{
+    (void)from;
+    uint32_t rank = bytes_get_u32(b);
+    if (!b->bad && rank < d->conf->world && left && !d->stopping)
+        note_left(d, rank);
+}
+
+static void on_ended(struct daemon *d, struct rank *r)
+{
+    if (d->stopping)
+        return;
+    struct bytes b = {0};
+    bytes_put_u32(&b, r->number);
+    link_broadcast(d, LINK_LEFT, &b);
+    bytes_free(&b);
+    note_left(d, r->number);
+}
+
+const struct phase_ops capture_ops = {
+    .name = "capture",
+    .comm_init = registry_comm_init,
+    .comm_split = registry_comm_split,
+    .node = on_node,
+    .arrived = on_group_arrived,
+    .ended = on_ended,
+};
+
+int capture_begin(struct daemon *d, struct prism_error *err)
+{
+    d->graph = graph_create(d->conf->world, d->conf->gpus_per_node);
+    left = calloc(d->conf->world, 1);
+    if (!d->graph || !left)
+        abort();
+    payloads = payload_writer_create(d->conf->trace, d->conf->node, err);
+    if (!payloads)
+        return -1;
+    registry_begin(d);
+    channel_begin(part_served);
+    collective_begin(part_served, payloads);
+    link_on(LINK_LEFT, on_left);
+    return 0;
+}
+
+int capture_end(struct daemon *d, bool ok, struct prism_error *err)
+{
+    registry_end(d);
+    channel_end();
+    collective_end();
+    free(left);
+    left = NULL;
+    int rc = 0;
+    if (ok && payloads)
+        rc = payload_writer_finish(payloads, err);
+    else
+        payload_writer_abort(payloads);
+    payloads = NULL;
+    return rc;
+}

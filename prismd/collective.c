@@ -1,0 +1,332 @@
+#include "prismd/collective.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <uthash.h>
+
+#include "coll/combine.h"
+#include "coll/reduce.h"
+#include "coll/types.h"
+#include "prismd/link.h"
+#include "prismd/place.h"
+#include "trace/payload.h"
+
+struct collective_key {
+    int32_t global;
+    uint32_t sequence;
+};
+
+/* One member's side. A local member's input stays in its region; a remote one's was sent here. */
+struct entry {
+    bool arrived;
+    struct group *group; /* local */
+    uint32_t part;
+    uint8_t *data;      /* remote; owned */
+    uint32_t position;  /* remote: names the group at its node */
+    uint32_t comm, ordinal; /* as the member numbers them */
+    struct msg_part what;
+};
+
+struct collective {
+    struct collective_key key;
+    uint32_t size, arrived;
+    uint32_t first; /* communicator rank that came first: what the others are compared with */
+    struct entry *entries; /* owned; by communicator rank */
+    UT_hash_handle hh;
+};
+
+static struct collective *open_collectives;
+static collective_served on_served;
+static struct payload_writer *payload_file;
+
+static struct collective *find_or_add(struct daemon *d, const struct collective_key *key)
+{
+    struct collective *c;
+    HASH_FIND(hh, open_collectives, key, sizeof *key, c);
+    if (c)
+        return c;
+    c = calloc(1, sizeof *c);
+    if (!c)
+        abort();
+    c->key = *key;
+    c->size = d->graph->comms[key->global].size;
+    c->entries = calloc(c->size, sizeof *c->entries);
+    if (!c->entries)
+        abort();
+    HASH_ADD(hh, open_collectives, key, sizeof c->key, c);
+    return c;
+}
+
+static void drop(struct collective *c)
+{
+    HASH_DEL(open_collectives, c);
+    for (uint32_t i = 0; i < c->size; i++)
+        free(c->entries[i].data);
+    free(c->entries);
+    free(c);
+}
+
+static int world_rank(const struct daemon *d, const struct collective *c, uint32_t member)
+{
+    return d->graph->comms[c->key.global].ranks[member];
+}
+
+static const void *input_of(const struct entry *e)
+{
+    return e->group ? e->group->rank->region + e->what.in_offset : e->data;
+}
+
+/* A mismatch is the program's bug; real NCCL would hang. */
+static int compare(struct daemon *d, const struct collective *c, uint32_t member)
+{
+    const struct msg_part *a = &c->entries[c->first].what, *b = &c->entries[member].what;
+    if (a->op == b->op && a->datatype == b->datatype && a->redop == b->redop && a->peer == b->peer && a->count == b->count)
+        return 0;
+    return daemon_fail(d, PRISM_EXIT_RANK,
+                       "rank %d: %s of %llu x %s (root %d) meets rank %d: %s of %llu x %s (root %d) on one communicator "
+                       "(its collective %u); the program's ranks do not agree",
+                       world_rank(d, c, member), prism_op_name(b->op), (unsigned long long)b->count,
+                       coll_datatype_name(b->datatype), b->peer, world_rank(d, c, c->first), prism_op_name(a->op),
+                       (unsigned long long)a->count, coll_datatype_name(a->datatype), a->peer, c->key.sequence);
+}
+
+static int combine_for(struct daemon *d, const struct collective *c, const void *const *inputs,
+                       const struct coll_premul *scalars, uint32_t member, void *out)
+{
+    const struct msg_part *w = &c->entries[member].what;
+    struct coll_operation op = {
+        .op = w->op, .size = (int)c->size, .root = w->peer, .datatype = w->datatype, .redop = w->redop, .count = w->count,
+        .premul = scalars};
+    struct prism_error err = {0};
+    if (!coll_combine(&op, inputs, (int)member, out, &err))
+        return 0;
+    return daemon_fail(d, PRISM_EXIT_UNSUPPORTED, "rank %d: %s", world_rank(d, c, member), err.text);
+}
+
+static void serve_remote(struct daemon *d, const struct collective *c, uint32_t member, const void *out)
+{
+    const struct entry *e = &c->entries[member];
+    struct bytes b = {0};
+    bytes_put_u32(&b, (uint32_t)world_rank(d, c, member));
+    bytes_put_u32(&b, e->position);
+    bytes_put_u32(&b, e->part);
+    bytes_put_u64(&b, e->what.out_bytes);
+    bytes_put(&b, out, e->what.out_bytes);
+    link_send(d, place_capture_node(d->conf, (uint32_t)world_rank(d, c, member)), LINK_RESULT, &b);
+    bytes_free(&b);
+}
+
+static int serve(struct daemon *d, const struct collective *c, const void *const *inputs,
+                 const struct coll_premul *scalars, uint32_t member)
+{
+    struct entry *e = &c->entries[member];
+    if (e->group) {
+        if (e->what.out_bytes && combine_for(d, c, inputs, scalars, member, e->group->rank->region + e->what.out_offset))
+            return -1;
+        on_served(d, e->group);
+        return 0;
+    }
+    void *out = malloc(e->what.out_bytes ? e->what.out_bytes : 1);
+    if (!out)
+        abort();
+    int rc = e->what.out_bytes ? combine_for(d, c, inputs, scalars, member, out) : 0;
+    if (!rc)
+        serve_remote(d, c, member, out);
+    free(out);
+    return rc;
+}
+
+static bool is_sandbox(const struct daemon *d, const struct collective *c, uint32_t member)
+{
+    return conf_is_sandbox(d->conf, (uint32_t)world_rank(d, c, member));
+}
+
+/* What the leftmost virtual rank brings in a shrunk communicator: the sum of the virtual inputs, in rank order. Kept
+ * under the first sandbox member's name. Only reductions need it: all else can be cut out of the outputs. */
+static int keep_contribution(struct daemon *d, const struct collective *c, const void *const *inputs,
+                             const struct coll_premul *scalars)
+{
+    const struct msg_part *w = &c->entries[0].what;
+    if (w->op != PRISM_OP_ALLREDUCE && w->op != PRISM_OP_REDUCE && w->op != PRISM_OP_REDUCESCATTER)
+        return 0;
+    int leader = -1, nvirtual = 0;
+    const void **some = malloc(c->size * sizeof *some);
+    struct coll_premul *factors = malloc(c->size * sizeof *factors);
+    if (!some || !factors)
+        abort();
+    for (uint32_t i = 0; i < c->size; i++)
+        if (is_sandbox(d, c, i)) {
+            leader = leader < 0 ? (int)i : leader;
+        } else {
+            factors[nvirtual] = scalars[i];
+            some[nvirtual++] = inputs[i];
+        }
+    int rc = 0;
+    if (leader >= 0 && nvirtual) {
+        uint64_t count = coll_input_count(w->op, w->count, 0, w->peer, (int)c->size);
+        size_t bytes = count * coll_datatype_size(w->datatype);
+        void *sum = malloc(bytes ? bytes : 1);
+        if (!sum)
+            abort();
+        /* An average is of the whole group: the sum is kept, the division is the shrunk operation's. */
+        int redop = w->redop == COLL_REDOP_AVG ? COLL_REDOP_SUM : w->redop;
+        struct prism_error err = {0};
+        struct payload_key key = {(uint32_t)world_rank(d, c, (uint32_t)leader), c->entries[leader].comm,
+                                  c->entries[leader].ordinal, PAYLOAD_CONTRIBUTION};
+        rc = coll_reduce(sum, some, nvirtual, count, w->datatype, redop, factors, &err) ||
+             payload_writer_put(payload_file, key, sum, bytes, &err);
+        free(sum);
+        if (rc)
+            daemon_fail(d, err.code, "%s", err.text);
+    }
+    free(some);
+    free(factors);
+    return rc;
+}
+
+static void complete(struct daemon *d, struct collective *c)
+{
+    const void **inputs = malloc(c->size * sizeof *inputs);
+    struct coll_premul *scalars = malloc(c->size * sizeof *scalars);
+    if (!inputs || !scalars)
+        abort();
+    for (uint32_t i = 0; i < c->size; i++) {
+        inputs[i] = input_of(&c->entries[i]);
+        scalars[i] = (struct coll_premul){.bits = c->entries[i].what.scalar};
+    }
+    int rc = keep_contribution(d, c, inputs, scalars);
+    for (uint32_t i = 0; i < c->size && !rc; i++)
+        rc = serve(d, c, inputs, scalars, i);
+    free(inputs);
+    free(scalars);
+    drop(c);
+}
+
+static void join(struct daemon *d, const struct collective_key *key, uint32_t member, const struct entry *entry)
+{
+    struct collective *c = find_or_add(d, key);
+    if (member >= c->size || c->entries[member].arrived) {
+        free(entry->data);
+        return;
+    }
+    c->entries[member] = *entry;
+    c->entries[member].arrived = true;
+    if (!c->arrived++)
+        c->first = member;
+    if (compare(d, c, member))
+        return;
+    if (c->arrived == c->size)
+        complete(d, c);
+}
+
+static void on_arrived(struct daemon *d, uint32_t from, struct bytes_reader *b)
+{
+    (void)from;
+    struct collective_key key;
+    key.global = (int32_t)bytes_get_u32(b);
+    key.sequence = bytes_get_u32(b);
+    uint32_t member = bytes_get_u32(b);
+    struct entry e = {0};
+    e.position = bytes_get_u32(b);
+    e.part = bytes_get_u32(b);
+    e.comm = bytes_get_u32(b);
+    e.ordinal = bytes_get_u32(b);
+    e.what.op = bytes_get_u8(b);
+    e.what.datatype = bytes_get_u8(b);
+    e.what.redop = bytes_get_u8(b);
+    e.what.peer = (int32_t)bytes_get_u32(b);
+    e.what.count = bytes_get_u64(b);
+    e.what.scalar = bytes_get_u64(b);
+    e.what.out_bytes = bytes_get_u64(b);
+    e.what.in_bytes = bytes_get_u64(b);
+    const void *data = bytes_get(b, e.what.in_bytes);
+    if (!data || d->phase != PHASE_CAPTURE || d->stopping || key.global < 0 || key.global >= (int32_t)d->graph->ncomms)
+        return;
+    e.data = malloc(e.what.in_bytes ? e.what.in_bytes : 1);
+    if (!e.data)
+        abort();
+    memcpy(e.data, data, e.what.in_bytes);
+    join(d, &key, member, &e);
+}
+
+static void send_home(struct daemon *d, uint32_t home, const struct collective_key *key, const struct group *g,
+                      uint32_t part)
+{
+    const struct msg_part *p = &g->parts[part];
+    struct bytes b = {0};
+    bytes_put_u32(&b, (uint32_t)key->global);
+    bytes_put_u32(&b, key->sequence);
+    bytes_put_u32(&b, (uint32_t)g->rank->comms[g->comm].rank);
+    bytes_put_u32(&b, g->position);
+    bytes_put_u32(&b, part);
+    bytes_put_u32(&b, g->comm);
+    bytes_put_u32(&b, g->ordinal);
+    bytes_put_u8(&b, p->op);
+    bytes_put_u8(&b, p->datatype);
+    bytes_put_u8(&b, p->redop);
+    bytes_put_u32(&b, (uint32_t)p->peer);
+    bytes_put_u64(&b, p->count);
+    bytes_put_u64(&b, p->scalar);
+    bytes_put_u64(&b, p->out_bytes);
+    bytes_put_u64(&b, p->in_bytes);
+    bytes_put(&b, g->rank->region + p->in_offset, p->in_bytes);
+    link_send(d, home, LINK_ARRIVED, &b);
+    bytes_free(&b);
+}
+
+static void on_result(struct daemon *d, uint32_t from, struct bytes_reader *b)
+{
+    (void)from;
+    uint32_t rank = bytes_get_u32(b), position = bytes_get_u32(b), part = bytes_get_u32(b);
+    uint64_t bytes = bytes_get_u64(b);
+    const void *data = bytes_get(b, bytes);
+    struct rank *r = rank < d->conf->world && d->ranks ? d->ranks[rank] : NULL;
+    if (!data || !r || d->stopping)
+        return;
+    for (struct group *g = r->groups; g; g = g->next_of_rank)
+        if (g->position == position && part < g->nparts && g->parts[part].out_bytes == bytes) {
+            memcpy(r->region + g->parts[part].out_offset, data, bytes);
+            on_served(d, g);
+            return;
+        }
+}
+
+void collective_arrive(struct daemon *d, struct group *g, uint32_t part)
+{
+    const struct membership *m = &g->rank->comms[g->comm];
+    struct collective_key key = {m->global, g->sequence[part]};
+    uint32_t home = place_capture_node(d->conf, (uint32_t)d->graph->comms[m->global].ranks[0]);
+    if (home != d->conf->node) {
+        send_home(d, home, &key, g, part);
+        return;
+    }
+    struct entry e = {.group = g, .part = part, .comm = g->comm, .ordinal = g->ordinal, .what = g->parts[part]};
+    join(d, &key, (uint32_t)m->rank, &e);
+}
+
+void collective_rank_left(struct daemon *d, uint32_t rank)
+{
+    for (struct collective *c = open_collectives; c; c = c->hh.next)
+        for (uint32_t i = 0; i < c->size; i++)
+            if (!c->entries[i].arrived && world_rank(d, c, i) == (int)rank) {
+                daemon_fail(d, PRISM_EXIT_RANK, "rank %u has ended, but rank %d waits for it in %s (communicator of %u)",
+                            rank, world_rank(d, c, c->first), prism_op_name(c->entries[c->first].what.op), c->size);
+                return;
+            }
+}
+
+void collective_begin(collective_served served, struct payload_writer *payloads)
+{
+    on_served = served;
+    payload_file = payloads;
+    link_on(LINK_ARRIVED, on_arrived);
+    link_on(LINK_RESULT, on_result);
+}
+
+void collective_end(void)
+{
+    struct collective *c, *next;
+    HASH_ITER(hh, open_collectives, c, next)
+        drop(c);
+}

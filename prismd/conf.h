@@ -1,0 +1,50 @@
+/* conf.h - what prismd was asked for: PRISM_* variables (README lists them) and the program's argv.
+ *
+ * The `prism run` command and the Slurm plugin set the same variables, so there is one way in.
+ */
+#ifndef PRISM_PRISMD_CONF_H
+#define PRISM_PRISMD_CONF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+
+enum conf_phase { CONF_AUTO, CONF_CAPTURE, CONF_CALIBRATE, CONF_EMULATE };
+enum conf_divergence { CONF_STOP, CONF_WARN };
+enum conf_payload { CONF_FULL, CONF_CONTROL, CONF_NONE };
+
+struct conf {
+    uint32_t world;         /* PRISM_EMULATE: logical ranks */
+    uint32_t gpus_per_node; /* PRISM_GPUS_PER_NODE: logical, default 8 */
+    uint32_t *sandbox;      /* PRISM_SANDBOX, ascending; default {0} */
+    uint32_t nsandbox;
+    int assistants;         /* PRISM_ASSISTANTS: devices; 0 = paced; -1 = planned */
+    enum conf_phase phase;  /* PRISM_PHASE */
+    char *trace;            /* PRISM_TRACE: folder, absolute */
+    uint32_t iterations;    /* PRISM_ITERATIONS: stop capture after so many; 0 = when the program ends */
+    uint32_t slices;        /* PRISM_SLICES: ranks calibrated: 0 = auto, UINT32_MAX = all, else that many a class */
+    enum conf_payload payload;
+    char *network;          /* PRISM_NETWORK: profile file, or NULL */
+    char *report;           /* PRISM_REPORT: extra copy of report.json, or NULL */
+    char *library;          /* PRISM_LIBRARY: libprism.so */
+    enum conf_divergence on_divergence;
+    uint32_t runnable;      /* PRISM_RUNNABLE: ranks running at once in capture */
+    size_t staging;         /* PRISM_STAGING: bytes of each rank's staging heap */
+
+    uint32_t nodes, node;   /* PRISM_NODES, PRISM_NODE_ID */
+    char *step;             /* PRISM_STEP_ID: names the run among several on the same trace; "run" */
+    char **devices;         /* ids for CUDA_VISIBLE_DEVICES, one physical device each */
+    uint32_t ndevices;
+
+    char **argv;            /* the program; borrowed from main */
+    char *executable;       /* PRISM_PROGRAM_EXE or what PATH gives */
+};
+
+/* Read the environment. Errors name the variable, its value and what is allowed. */
+int conf_read(struct conf *c, char **argv, struct prism_error *err);
+void conf_clear(struct conf *c);
+bool conf_is_sandbox(const struct conf *c, uint32_t rank);
+
+#endif

@@ -1,0 +1,55 @@
+/* link.h - the TCP links between the prismds of one run: every node to every other, authenticated.
+ *
+ * The first node's prismd is the coordinator. docs/formats/daemon-protocol.md describes the bytes. Messages between two
+ * nodes keep their order. A lost link is the end of the run (PRISM_EXIT_DAEMON): it names the node.
+ */
+#ifndef PRISM_PRISMD_LINK_H
+#define PRISM_PRISMD_LINK_H
+
+#include "common/bytes.h"
+#include "prismd/daemon.h"
+
+enum link_type {
+    LINK_JOIN = 1,  /* to the coordinator: a rank wants to be a member of a new communicator (registry.c) */
+    LINK_SPLIT,     /* to the coordinator: a member of a communicator called split (registry.c) */
+    LINK_MADE,      /* to all: a communicator is complete (registry.c) */
+    LINK_NOCOLOR,   /* to all: split without a colour (registry.c) */
+    LINK_ARRIVED,   /* to a collective's home: a member's part with its input (capture.c) */
+    LINK_RESULT,    /* from the home: a member's output (capture.c) */
+    LINK_P2P,       /* to the receiver's node: a send's bytes (capture.c) */
+    LINK_START,     /* arrival of a sandbox rank's group, to all (emulate.c) */
+    LINK_PHASE,     /* from the coordinator: begin a phase (phases.c) */
+    LINK_DONE,      /* to the coordinator: this node's ranks have ended (phases.c) */
+    LINK_GRAPH,     /* to the coordinator: nodes and works of this node's ranks (phases.c) */
+    LINK_FAIL,      /* to all: end the phase (daemon.c) */
+    LINK_PORT,      /* to the coordinator: a rank's connection to the store (store.c) */
+    LINK_QUIT,      /* from the coordinator: the run is over, with the exit code (phases.c) */
+    LINK_LEFT,      /* to all: a rank of this node has ended (capture.c) */
+    LINK_UNIQUE_ID, /* to all: the real NCCL id of a shrunk communicator (assistant.c) */
+    LINK_TYPES
+};
+
+/* Called with the lock held, in the main thread. */
+typedef void (*link_handler)(struct daemon *d, uint32_t from, struct bytes_reader *message);
+void link_on(enum link_type type, link_handler handler);
+
+/* Connect all nodes (conf: nodes, node, trace folder). NULL link when alone: *out = NULL. */
+int link_create(struct daemon *d, struct link **out, struct prism_error *err);
+void link_destroy(struct link *l);
+
+/* Send to one node or to all others; callable with the lock held from any thread. Does nothing for a NULL link. A message to the own
+ * node is handled at once (so that code needs no special case). */
+void link_send(struct daemon *d, uint32_t node, enum link_type type, const struct bytes *body);
+void link_broadcast(struct daemon *d, enum link_type type, const struct bytes *body); /* to the others, not to itself */
+/* Both: to all nodes, itself too. */
+void link_announce(struct daemon *d, enum link_type type, const struct bytes *body);
+
+/* Give what was sent up to timeout_ms to leave (before exit). */
+void link_flush(struct daemon *d, int timeout_ms);
+/* Nodes whose link was lost. */
+uint32_t link_lost(const struct daemon *d);
+
+/* What to add to this node's clock to get the coordinator's (ns), and how far that may be off (half the best round trip). */
+int64_t link_clock_offset_ns(const struct daemon *d, int64_t *error_ns);
+
+#endif

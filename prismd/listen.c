@@ -1,0 +1,201 @@
+/* listen.c - the socket on which processes become their ranks. */
+#include <errno.h>
+#include <poll.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <event2/event.h>
+
+#include "common/log.h"
+#include "prismd/dispatch.h"
+#include "prismd/listen.h"
+#include "prismd/rank.h"
+
+static void drop_connection(struct rank *r)
+{
+    event_free(r->readable);
+    r->readable = NULL;
+    close(r->socket);
+    r->socket = -1;
+}
+
+/* Up to `most` messages; false when there is nothing more to come. */
+static bool take_messages(struct rank *r, int most)
+{
+    static uint8_t buffer[MSG_MAX];
+    for (int i = 0; i < most && r->socket >= 0; i++) {
+        ssize_t n = recv(r->socket, buffer, sizeof buffer, MSG_DONTWAIT);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno == EAGAIN)
+            return false;
+        if (n <= 0) {
+            drop_connection(r);
+            return false;
+        }
+        dispatch_message(r->daemon, r, buffer, (size_t)n);
+    }
+    return r->socket >= 0;
+}
+
+static void on_rank_readable(evutil_socket_t fd, short what, void *arg)
+{
+    struct rank *r = arg;
+    (void)fd;
+    (void)what;
+    pthread_mutex_lock(&r->daemon->lock);
+    take_messages(r, 64);
+    pthread_mutex_unlock(&r->daemon->lock);
+}
+
+void listen_drain(struct rank *r)
+{
+    while (take_messages(r, 64))
+        ;
+}
+
+static int make_region(struct rank *r)
+{
+    r->region_size = REGION_HEAP_OFFSET + r->daemon->conf->staging;
+    r->region_fd = memfd_create("prism-region", MFD_CLOEXEC);
+    if (r->region_fd < 0 || ftruncate(r->region_fd, (off_t)r->region_size))
+        return -1;
+    r->region = mmap(NULL, r->region_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, r->region_fd, 0);
+    if (r->region == MAP_FAILED) {
+        r->region = NULL;
+        return -1;
+    }
+    return 0;
+}
+
+static void send_welcome(struct rank *r)
+{
+    struct daemon *d = r->daemon;
+    struct msg_welcome w = {
+        .h = {MSG_WELCOME, sizeof w},
+        .phase = d->phase,
+        .transport = d->transport,
+        .world = d->conf->world,
+        .rank = r->number,
+        .record_times = d->record_times,
+        .max_waiting = 31,
+        .region_size = r->region_size,
+    };
+    char control[CMSG_SPACE(sizeof(int))] = {0};
+    struct iovec iov = {&w, sizeof w};
+    struct msghdr mh = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    struct cmsghdr *c = CMSG_FIRSTHDR(&mh);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(c), &r->region_fd, sizeof(int));
+    if (sendmsg(r->socket, &mh, MSG_NOSIGNAL) < 0)
+        log_debug("rank %u: cannot welcome: %s", r->number, strerror(errno));
+}
+
+static void refuse(int fd)
+{
+    struct msg_header h = {MSG_REFUSED, sizeof h};
+    if (send(fd, &h, sizeof h, MSG_NOSIGNAL) < 0)
+        log_debug("cannot refuse a connection: %s", strerror(errno));
+    close(fd);
+}
+
+static bool same_user(int fd)
+{
+    struct ucred cred;
+    socklen_t len = sizeof cred;
+    return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) && cred.uid == geteuid();
+}
+
+/* The bytes of the key are compared in constant time: the socket's name is guessable, the key is not. */
+static bool same_key(const char *a, const char *b)
+{
+    unsigned diff = 0;
+    for (int i = 0; i < MSG_KEY_LEN; i++)
+        diff |= (unsigned)(a[i] ^ b[i]);
+    return !diff;
+}
+
+static void take_hello(struct daemon *d, int fd)
+{
+    struct msg_hello m;
+    struct pollfd p = {fd, POLLIN, 0};
+    if (!same_user(fd) || poll(&p, 1, 2000) != 1 || recv(fd, &m, sizeof m, MSG_DONTWAIT) != (ssize_t)sizeof m ||
+        m.h.type != MSG_HELLO || !same_key(m.key, d->key)) {
+        close(fd);
+        return;
+    }
+    struct rank *r = m.rank < d->conf->world && d->ranks ? d->ranks[m.rank] : NULL;
+    if (m.version != MSG_VERSION || !r || r->hello || r->state == RANK_ENDED) {
+        refuse(fd);
+        return;
+    }
+    if (make_region(r)) {
+        daemon_fail(d, PRISM_EXIT_SYSTEM, "rank %u: cannot make its %zu bytes of shared memory: %s", r->number,
+                    r->region_size, strerror(errno));
+        refuse(fd);
+        return;
+    }
+    r->hello = true;
+    r->socket = fd;
+    r->readable = event_new(d->base, fd, EV_READ | EV_PERSIST, on_rank_readable, r);
+    event_add(r->readable, NULL);
+    send_welcome(r);
+}
+
+static void on_connection(evutil_socket_t listener, short what, void *arg)
+{
+    struct daemon *d = arg;
+    (void)what;
+    int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    if (fd < 0)
+        return;
+    pthread_mutex_lock(&d->lock);
+    take_hello(d, fd);
+    pthread_mutex_unlock(&d->lock);
+}
+
+static int random_hex(char *out, size_t digits)
+{
+    uint8_t raw[32];
+    if (getrandom(raw, digits / 2, 0) != (ssize_t)(digits / 2))
+        return -1;
+    for (size_t i = 0; i < digits / 2; i++)
+        snprintf(out + 2 * i, 3, "%02x", raw[i]);
+    return 0;
+}
+
+int rank_listen(struct daemon *d, struct prism_error *err)
+{
+    char name[17];
+    if (random_hex(name, 16) || random_hex(d->key, MSG_KEY_LEN))
+        return prism_error_set(err, PRISM_EXIT_SYSTEM, "no random numbers: %s", strerror(errno));
+    snprintf(d->socket_name, sizeof d->socket_name, "prism-%s", name);
+    d->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    memcpy(a.sun_path + 1, d->socket_name, strlen(d->socket_name));
+    socklen_t len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(d->socket_name));
+    if (d->listener < 0 || bind(d->listener, (struct sockaddr *)&a, len) || listen(d->listener, 4096))
+        return prism_error_set(err, PRISM_EXIT_SYSTEM, "cannot listen for ranks: %s", strerror(errno));
+    d->accepting = event_new(d->base, d->listener, EV_READ | EV_PERSIST, on_connection, d);
+    event_add(d->accepting, NULL);
+    return 0;
+}
+
+void rank_unlisten(struct daemon *d)
+{
+    if (d->accepting)
+        event_free(d->accepting);
+    if (d->listener >= 0)
+        close(d->listener);
+    d->accepting = NULL;
+    d->listener = -1;
+}

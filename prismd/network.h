@@ -1,0 +1,14 @@
+/* network.h - which network profile a run uses. */
+#ifndef PRISM_PRISMD_NETWORK_H
+#define PRISM_PRISMD_NETWORK_H
+
+#include "prismd/daemon.h"
+
+/* PRISM_NETWORK, else network.json in the trace folder. -1 when there is none, or it is bad. */
+int network_load(struct daemon *d, struct prism_error *err);
+/* There is none: measure this machine's links (prism doctor --measure on this node's devices) into the trace folder and
+ * load that. err is replaced. */
+int network_measure(struct daemon *d, struct prism_error *err);
+void network_clear(struct daemon *d);
+
+#endif

@@ -1,0 +1,25 @@
+/* pace.h - how late gates are seen and opened, learnt from device times, so that ends come out right.
+ *
+ * seen  = moment prismd saw arrive    pre  = device time of the arrival      lag_in  = mean(seen - pre)
+ * go    = moment prismd wrote go      post = device time of the end          lag_out = mean(post - go)
+ * An operation's start is taken as seen - lag_in, and go is written at end - lag_out. Both are measured on the run itself,
+ * per rank, from the timing events around each gate: nothing is assumed about the machine. Means are over the last PACE_WINDOW samples with
+ * the outer tenths cut off, so that one hiccup of the scheduler does not move them.
+ */
+#ifndef PRISM_PRISMD_PACE_H
+#define PRISM_PRISMD_PACE_H
+
+#include <stdint.h>
+
+#define PACE_WINDOW 64
+
+struct pace_lag {
+    int64_t samples[PACE_WINDOW];
+    uint32_t n; /* counted, may exceed the window */
+};
+
+void pace_lag_add(struct pace_lag *lag, int64_t ns);
+/* 0 until there are four samples. */
+int64_t pace_lag_ns(const struct pace_lag *lag);
+
+#endif

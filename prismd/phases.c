@@ -1,0 +1,437 @@
+#include "prismd/phases.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <event2/event.h>
+
+#include "common/clock.h"
+#include "common/file.h"
+#include "common/log.h"
+#include "prismd/link.h"
+#include "prismd/local.h"
+#include "prismd/network.h"
+#include "prismd/predict.h"
+#include "prismd/report.h"
+#include "prismd/result.h"
+#include "prismd/slices.h"
+#include "prismd/store.h"
+#include "trace/trace.h"
+
+#define GRAPH_LIMIT (8ull << 30)
+
+static struct {
+    uint32_t done;       /* nodes that have reported */
+    struct results *into;
+    bool quit;
+    int exit_code;
+    struct trace_manifest manifest;
+    struct report report;
+} lead;
+
+static void path_in_trace(const struct daemon *d, const char *name, char *path)
+{
+    snprintf(path, PATH_MAX, "%s/%s", d->conf->trace, name);
+}
+
+/* --- all nodes --- */
+
+static void report_local(struct daemon *d, const struct bytes *result)
+{
+    struct bytes b = {0};
+    bytes_put_u32(&b, (uint32_t)d->failure.code);
+    bytes_put(&b, result->data, result->len);
+    link_send(d, 0, LINK_DONE, &b);
+    bytes_free(&b);
+}
+
+static int load_graph(struct daemon *d, struct prism_error *err)
+{
+    char path[PATH_MAX];
+    struct bytes b = {0};
+    path_in_trace(d, "graph.bin", path);
+    int rc = file_read(path, GRAPH_LIMIT, &b, err);
+    if (!rc) {
+        graph_destroy(d->graph);
+        d->graph = graph_read(b.data, b.len, err);
+        rc = d->graph ? 0 : -1;
+    }
+    if (!rc && d->graph->world != d->conf->world)
+        rc = prism_error_set(err, PRISM_EXIT_TRACE, "%s is of a world of %u, not %u", path, d->graph->world, d->conf->world);
+    bytes_free(&b);
+    return rc;
+}
+
+static void on_phase(struct daemon *d, uint32_t from, struct bytes_reader *b)
+{
+    (void)from;
+    struct local_phase p = {.kind = (enum msg_phase)bytes_get_u32(b), .transport = (enum msg_transport)bytes_get_u32(b)};
+    char *host = bytes_get_string(b);
+    uint32_t port = bytes_get_u32(b);
+    uint32_t reload = bytes_get_u32(b);
+    d->trace_nodes = bytes_get_u32(b);
+    p.nlive = bytes_get_u32(b);
+    const void *live = bytes_get(b, (size_t)p.nlive * sizeof(uint32_t));
+    struct prism_error err = {0};
+    if (!live || !host) {
+        free(host);
+        daemon_fail(d, PRISM_EXIT_DAEMON, "malformed message from the first node");
+        return;
+    }
+    p.live = live;
+    if (d->conf->node) {
+        store_destroy(d->store);
+        d->store = store_remote(d, host, (uint16_t)port);
+        d->failure = (struct prism_error){0};
+        if (p.kind == PHASE_CAPTURE)
+            graph_destroy(d->graph), d->graph = NULL;
+        else if (reload && (load_graph(d, &err) || network_load(d, &err)))
+            daemon_fail(d, err.code, "%s", err.text);
+    }
+    free(host);
+    local_begin(d, &p, report_local);
+}
+
+static void on_quit(struct daemon *d, uint32_t from, struct bytes_reader *b)
+{
+    (void)from;
+    lead.exit_code = (int)bytes_get_u32(b);
+    lead.quit = true;
+    event_base_loopbreak(d->base);
+}
+
+/* Followers do as they are told until the coordinator says quit (or is lost). */
+static int follow(struct daemon *d)
+{
+    while (!lead.quit) {
+        event_base_dispatch(d->base);
+        if (d->failure.code && !d->ops)
+            break;
+    }
+    return lead.quit ? lead.exit_code : d->failure.code;
+}
+
+/* --- the coordinator --- */
+
+static void on_done(struct daemon *d, uint32_t from, struct bytes_reader *b)
+{
+    struct prism_error err = {0};
+    int code = (int)bytes_get_u32(b);
+    if (!code) {
+        int rc = d->phase == PHASE_CAPTURE ? result_take_capture(d, from, b, &err)
+                                           : result_take_emulate(d, from, b, lead.into, &err);
+        if (rc)
+            daemon_fail(d, err.code, "%s", err.text);
+    }
+    if (++lead.done + link_lost(d) >= d->conf->nodes)
+        event_base_loopbreak(d->base);
+}
+
+static int read_store_log(struct daemon *d, const uint32_t *live, uint32_t nlive, struct prism_error *err)
+{
+    char path[PATH_MAX];
+    struct bytes b = {0};
+    path_in_trace(d, "store.log", path);
+    int rc = file_read(path, GRAPH_LIMIT, &b, err);
+    if (!rc)
+        rc = store_replay(d->store, b.data, b.len, live, nlive, err);
+    bytes_free(&b);
+    return rc;
+}
+
+/* One phase on all nodes; returns 0, or -1 with d->failure set. */
+static int run_phase(struct daemon *d, enum msg_phase kind, enum msg_transport transport, const uint32_t *live,
+                     uint32_t nlive, bool reload, struct results *into)
+{
+    struct prism_error err = {0};
+    lead.done = 0;
+    lead.into = into;
+    pthread_mutex_lock(&d->lock);
+    store_destroy(d->store);
+    d->store = store_create(d, &err);
+    if (!d->store || (kind != PHASE_CAPTURE && read_store_log(d, live, nlive, &err))) {
+        pthread_mutex_unlock(&d->lock);
+        return daemon_fail(d, err.code, "%s", err.text);
+    }
+    struct bytes b = {0};
+    bytes_put_u32(&b, kind);
+    bytes_put_u32(&b, transport);
+    bytes_put_string(&b, store_host(d->store));
+    bytes_put_u32(&b, store_port(d->store));
+    bytes_put_u32(&b, reload);
+    bytes_put_u32(&b, kind == PHASE_CAPTURE ? d->conf->nodes : lead.manifest.nodes);
+    bytes_put_u32(&b, nlive);
+    bytes_put(&b, live, nlive * sizeof *live);
+    link_announce(d, LINK_PHASE, &b);
+    bytes_free(&b);
+    pthread_mutex_unlock(&d->lock);
+    while (lead.done + link_lost(d) < d->conf->nodes || d->ops)
+        if (event_base_dispatch(d->base) < 0)
+            break;
+    return d->failure.code ? -1 : 0;
+}
+
+static char *random_id(void)
+{
+    uint64_t x = 0;
+    char text[17];
+    if (getrandom(&x, sizeof x, 0) != (ssize_t)sizeof x)
+        x = (uint64_t)clock_now_ns();
+    snprintf(text, sizeof text, "%016llx", (unsigned long long)x);
+    return strdup(text);
+}
+
+static char *now_text(void)
+{
+    char text[32];
+    time_t t = time(NULL);
+    struct tm tm;
+    gmtime_r(&t, &tm);
+    strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &tm);
+    return strdup(text);
+}
+
+static char **copy_list(char *const *list)
+{
+    size_t n = 0;
+    while (list[n])
+        n++;
+    char **out = calloc(n + 1, sizeof *out);
+    for (size_t i = 0; out && i < n; i++)
+        out[i] = strdup(list[i]);
+    return out;
+}
+
+static void fill_manifest(struct daemon *d, struct trace_manifest *m)
+{
+    static char *const none[] = {NULL};
+    trace_manifest_clear(m);
+    m->version = TRACE_VERSION;
+    m->world = d->conf->world;
+    m->gpus_per_node = d->conf->gpus_per_node;
+    m->nodes = d->conf->nodes;
+    m->sandbox = malloc(d->conf->nsandbox * sizeof *m->sandbox);
+    memcpy(m->sandbox, d->conf->sandbox, d->conf->nsandbox * sizeof *m->sandbox);
+    m->nsandbox = d->conf->nsandbox;
+    m->argv = copy_list(d->conf->argv);
+    m->env = copy_list(none);
+    m->cwd = getcwd(NULL, 0);
+    m->program_id = trace_program_id(d->conf->argv);
+    m->created = now_text();
+    m->trace_id = random_id();
+}
+
+static int write_graph(struct daemon *d, struct prism_error *err)
+{
+    char path[PATH_MAX];
+    struct bytes b = {0};
+    path_in_trace(d, "graph.bin", path);
+    graph_write(d->graph, &b);
+    int rc = file_write_atomic(path, b.data, b.len, 0644, err);
+    bytes_free(&b);
+    return rc;
+}
+
+static int write_store_log(struct daemon *d, struct prism_error *err)
+{
+    char path[PATH_MAX];
+    struct bytes b = {0};
+    path_in_trace(d, "store.log", path);
+    store_log_encode(d->store, &b);
+    int rc = file_write_atomic(path, b.data, b.len, 0644, err);
+    bytes_free(&b);
+    return rc;
+}
+
+static uint64_t count_groups(const struct graph *g)
+{
+    uint64_t n = 0;
+    for (uint32_t r = 0; r < g->world; r++)
+        for (uint32_t i = 0; i < g->ranks[r].nnodes; i++)
+            n += g->ranks[r].nodes[i].kind == GRAPH_COMM;
+    return n;
+}
+
+static int finish_capture(struct daemon *d, struct prism_error *err)
+{
+    if (!count_groups(d->graph))
+        return prism_error_set(err, PRISM_EXIT_NO_NCCL,
+                               "%s ended without calling NCCL: there is nothing to emulate (is it statically linked, or does it "
+                               "communicate by other means?)",
+                               d->conf->argv[0]);
+    if (graph_check(d->graph, err) || graph_find_iterations(d->graph, err))
+        return -1;
+    graph_find_classes(d->graph);
+    lead.manifest.complete = true;
+    lead.manifest.iterations = d->graph->ranks[0].niterations;
+    if (write_graph(d, err) || write_store_log(d, err) || trace_manifest_write(d->conf->trace, &lead.manifest, err))
+        return -1;
+    log_info("captured %u ranks: %llu groups of operations, %u iterations, %u classes of ranks", d->graph->world,
+             (unsigned long long)count_groups(d->graph), lead.manifest.iterations, d->graph->nclasses);
+    return 0;
+}
+
+static int capture(struct daemon *d)
+{
+    struct prism_error err = {0};
+    int64_t began = clock_now_ns();
+    uint32_t *all = malloc(d->conf->world * sizeof *all);
+    if (!all)
+        abort();
+    for (uint32_t i = 0; i < d->conf->world; i++)
+        all[i] = i;
+    fill_manifest(d, &lead.manifest);
+    /* Incomplete until it is complete: whatever happens, the folder never looks whole before. */
+    int rc = trace_manifest_write(d->conf->trace, &lead.manifest, &err);
+    if (rc)
+        daemon_fail(d, err.code, "%s", err.text);
+    log_info("capturing %u ranks on %u node%s", d->conf->world, d->conf->nodes, d->conf->nodes > 1 ? "s" : "");
+    if (!rc)
+        rc = run_phase(d, PHASE_CAPTURE, TRANSPORT_PACED, all, d->conf->world, false, NULL);
+    free(all);
+    if (!rc && finish_capture(d, &err))
+        rc = daemon_fail(d, err.code, "%s", err.text);
+    lead.report.capture_seconds = (double)(clock_now_ns() - began) / 1e9;
+    return rc;
+}
+
+static int calibrate(struct daemon *d)
+{
+    struct prism_error err = {0};
+    struct slices s = {0};
+    int64_t began = clock_now_ns();
+    if (network_load(d, &err) && network_measure(d, &err))
+        return daemon_fail(d, err.code, "%s", err.text);
+    slices_plan(&s, d->graph, d->conf->ndevices * d->conf->nodes, d->conf->slices, d->conf->sandbox, d->conf->nsandbox);
+    log_info("calibrating %u of %u ranks in %u slice%s", s.first[s.n], d->conf->world, s.n, s.n == 1 ? "" : "s");
+    int rc = 0;
+    for (uint32_t i = 0; i < s.n && !rc; i++) {
+        struct results r = {0};
+        log_info("slice %u of %u: ranks %u to %u", i + 1, s.n, s.ranks[s.first[i]], s.ranks[s.first[i + 1] - 1]);
+        rc = run_phase(d, PHASE_CALIBRATE, TRANSPORT_PACED, s.ranks + s.first[i], s.first[i + 1] - s.first[i], i == 0, &r);
+        results_clear(&r);
+    }
+    lead.report.slices = s.n;
+    lead.report.calibrated_ranks = s.first[s.n];
+    slices_clear(&s);
+    lead.manifest.calibrated = !rc;
+    if (!rc && (write_graph(d, &err) || trace_manifest_write(d->conf->trace, &lead.manifest, &err)))
+        rc = daemon_fail(d, err.code, "%s", err.text);
+    lead.report.calibrate_seconds = (double)(clock_now_ns() - began) / 1e9;
+    return rc;
+}
+
+static int emulate(struct daemon *d)
+{
+    struct prism_error err = {0};
+    struct results r = {0};
+    int64_t began = clock_now_ns();
+    enum msg_transport transport = d->conf->assistants > 0 ? TRANSPORT_NCCL : TRANSPORT_PACED;
+    if (network_load(d, &err))
+        return daemon_fail(d, err.code, "%s", err.text);
+    log_info("emulating: %u rank%s of %u run", d->conf->nsandbox, d->conf->nsandbox > 1 ? "s" : "", d->conf->world);
+    int rc = run_phase(d, PHASE_EMULATE, transport, d->conf->sandbox, d->conf->nsandbox, true, &r);
+    lead.report.emulate_seconds = (double)(clock_now_ns() - began) / 1e9;
+    lead.report.transport = transport;
+    struct prediction predicted = {0};
+    predict(d->graph, d->network, d->conf->sandbox[0], &predicted);
+    if (report_write(d, &lead.manifest, &lead.report, &r, &predicted, &err))
+        rc = daemon_fail(d, err.code, "%s", err.text);
+    prediction_clear(&predicted);
+    results_clear(&r);
+    return rc;
+}
+
+/* What the trace has already; an absent or foreign trace is an error only for the phases that need one. */
+static int look_at_trace(struct daemon *d)
+{
+    struct prism_error err = {0};
+    char *id = trace_program_id(d->conf->argv);
+    int rc = trace_manifest_read(d->conf->trace, &lead.manifest, &err);
+    if (!rc)
+        rc = trace_manifest_match(&lead.manifest, d->conf->trace, id, d->conf->world, &err);
+    free(id);
+    bool fresh = rc && access(d->conf->trace, F_OK);
+    char path[PATH_MAX];
+    path_in_trace(d, "trace.json", path);
+    bool unstarted = rc && access(path, F_OK);
+    if (rc && (d->conf->phase == CONF_CAPTURE || (d->conf->phase == CONF_AUTO && (fresh || unstarted || !lead.manifest.complete))))
+        return 0;
+    if (rc)
+        return daemon_fail(d, err.code, "%s", err.text);
+    if (d->conf->phase == CONF_CAPTURE)
+        lead.manifest.complete = lead.manifest.calibrated = false;
+    else if (load_graph(d, &err))
+        return daemon_fail(d, err.code, "%s", err.text);
+    return 0;
+}
+
+static int make_trace_folder(struct daemon *d)
+{
+    struct prism_error err = {0};
+    char logs[PATH_MAX];
+    path_in_trace(d, "logs", logs);
+    if (file_make_dirs(logs, 0755, &err) || access(d->conf->trace, W_OK))
+        return daemon_fail(d, PRISM_EXIT_TRACE, "cannot write to the trace folder %s: %s; give another with --prism-trace",
+                           d->conf->trace, err.code ? err.text : strerror(errno));
+    return 0;
+}
+
+static int run_all(struct daemon *d)
+{
+    const struct conf *c = d->conf;
+    if (look_at_trace(d) || make_trace_folder(d))
+        return -1;
+    bool have = lead.manifest.complete && c->phase != CONF_CAPTURE;
+    if (!have && capture(d))
+        return -1;
+    if (c->phase == CONF_CAPTURE)
+        return 0;
+    if ((!lead.manifest.calibrated || c->phase == CONF_CALIBRATE) && c->phase != CONF_EMULATE && calibrate(d))
+        return -1;
+    if (c->phase == CONF_CALIBRATE)
+        return 0;
+    if (!lead.manifest.calibrated)
+        return daemon_fail(d, PRISM_EXIT_TRACE, "the trace %s is not calibrated; run --prism-phase=calibrate (or auto) first",
+                           c->trace);
+    return emulate(d);
+}
+
+static int exit_code_of(struct daemon *d, int rc)
+{
+    if (!rc)
+        return 0;
+    if (d->failure.code != PRISM_EXIT_INTERRUPTED || d->program_exit < 128)
+        log_error("%s", d->failure.text);
+    return d->program_exit > 0 ? d->program_exit : d->failure.code;
+}
+
+int phases_run(struct daemon *d)
+{
+    link_on(LINK_PHASE, on_phase);
+    link_on(LINK_DONE, on_done);
+    link_on(LINK_QUIT, on_quit);
+    int code;
+    if (d->conf->node) {
+        code = follow(d);
+    } else {
+        code = exit_code_of(d, run_all(d));
+        struct bytes b = {0};
+        bytes_put_u32(&b, (uint32_t)code);
+        link_broadcast(d, LINK_QUIT, &b);
+        bytes_free(&b);
+        link_flush(d, 2000);
+    }
+    store_destroy(d->store);
+    d->store = NULL;
+    graph_destroy(d->graph);
+    d->graph = NULL;
+    trace_manifest_clear(&lead.manifest);
+    return code;
+}

@@ -1,0 +1,127 @@
+#include "prismd/rank.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <event2/event.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "prismd/sched.h"
+#include "prismd/watch.h"
+
+struct rank *rank_create(struct daemon *d, uint32_t number, uint32_t device, char *log_path)
+{
+    struct rank *r = calloc(1, sizeof *r);
+    if (!r)
+        abort();
+    r->daemon = d;
+    r->number = number;
+    r->device = device;
+    r->log_path = log_path;
+    r->socket = r->region_fd = -1;
+    d->ranks[number] = r;
+    return r;
+}
+
+static void free_comms(struct rank *r)
+{
+    for (uint32_t i = 0; i < r->ncomms; i++) {
+        free(r->comms[i].sends);
+        free(r->comms[i].recvs);
+    }
+    free(r->comms);
+}
+
+void rank_destroy(struct rank *r)
+{
+    if (!r)
+        return;
+    watch_drop_rank(r->daemon->watch, r);
+    if (r->readable)
+        event_free(r->readable);
+    if (r->socket >= 0)
+        close(r->socket);
+    if (r->region_fd >= 0)
+        close(r->region_fd);
+    if (r->region)
+        munmap(r->region, r->region_size);
+    if (r->assembling) {
+        free(r->assembling->parts);
+        free(r->assembling->sequence);
+        free(r->assembling);
+    }
+    free_comms(r);
+    free(r->streams);
+    free(r->stream_tails);
+    free(r->phase_data);
+    free(r->log_path);
+    r->daemon->ranks[r->number] = NULL;
+    free(r);
+}
+
+void rank_signal(struct rank *r, int signal)
+{
+    if (r->pid > 0 && r->state != RANK_ENDED)
+        kill(-r->pid, signal);
+}
+
+void rank_reaped(struct rank *r, int status)
+{
+    struct daemon *d = r->daemon;
+    r->exit_status = status;
+    /* Helpers the program left behind in its process group end with it. */
+    kill(-r->pid, SIGKILL);
+    r->state = RANK_ENDED;
+    d->live--;
+    sched_ended(d, r);
+    if (d->ops->ended)
+        d->ops->ended(d, r);
+}
+
+struct membership *rank_comm(struct rank *r, uint32_t comm)
+{
+    if (comm >= r->comms_cap) {
+        uint32_t cap = r->comms_cap ? r->comms_cap * 2 : 8;
+        while (cap <= comm)
+            cap *= 2;
+        r->comms = realloc(r->comms, cap * sizeof *r->comms);
+        if (!r->comms)
+            abort();
+        memset(r->comms + r->comms_cap, 0, (cap - r->comms_cap) * sizeof *r->comms);
+        r->comms_cap = cap;
+    }
+    for (; r->ncomms <= comm; r->ncomms++)
+        r->comms[r->ncomms].global = -1;
+    return &r->comms[comm];
+}
+
+void rank_comm_made(struct rank *r, uint32_t comm, int32_t global, int32_t size, int32_t comm_rank)
+{
+    struct membership *m = rank_comm(r, comm);
+    m->global = global;
+    m->size = size;
+    m->rank = comm_rank;
+    m->sends = calloc((size_t)size, sizeof *m->sends);
+    m->recvs = calloc((size_t)size, sizeof *m->recvs);
+    if (!m->sends || !m->recvs)
+        abort();
+}
+
+void rank_send_ready(struct rank *r, struct msg_comm_ready *ready, const int32_t *sandbox)
+{
+    if (r->socket < 0)
+        return;
+    ready->h.type = MSG_COMM_READY;
+    ready->h.size = (uint32_t)(sizeof *ready + ready->nsandbox * sizeof *sandbox);
+    struct iovec iov[2] = {{ready, sizeof *ready}, {(void *)(uintptr_t)sandbox, ready->nsandbox * sizeof *sandbox}};
+    struct msghdr mh = {.msg_iov = iov, .msg_iovlen = ready->nsandbox ? 2 : 1};
+    if (sendmsg(r->socket, &mh, MSG_NOSIGNAL) < 0)
+        log_debug("rank %u: cannot answer: %s", r->number, strerror(errno));
+}

@@ -1,0 +1,246 @@
+#include "prismd/registry.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <uthash.h>
+
+#include "prismd/link.h"
+#include "prismd/rank.h"
+#include "prismd/sched.h"
+
+#define NOCOLOR (-1) /* NCCL_SPLIT_NOCOLOR */
+
+struct member {
+    bool joined;
+    uint32_t rank; /* world */
+    uint32_t comm; /* its number at that rank */
+    int32_t color, key, parent_rank;
+};
+
+/* A communicator, or the split of one, that not all members have called yet. Coordinator only. */
+struct pending {
+    uint8_t id[MSG_UID_LEN]; /* unique id, or {parent, count of splits} with zeroes behind */
+    uint32_t size, joined;
+    struct member *members; /* owned; by rank in the new communicator, or in the parent */
+    UT_hash_handle hh;
+};
+
+static struct pending *pending;
+
+static struct pending *find_pending(const uint8_t *id, uint32_t size)
+{
+    struct pending *p;
+    HASH_FIND(hh, pending, id, MSG_UID_LEN, p);
+    if (p)
+        return p;
+    p = calloc(1, sizeof *p);
+    if (!p || !(p->members = calloc(size, sizeof *p->members)))
+        abort();
+    memcpy(p->id, id, MSG_UID_LEN);
+    p->size = size;
+    HASH_ADD(hh, pending, id, MSG_UID_LEN, p);
+    return p;
+}
+
+static void drop_pending(struct pending *p)
+{
+    HASH_DEL(pending, p);
+    free(p->members);
+    free(p);
+}
+
+static void announce_made(struct daemon *d, const struct member *members, uint32_t size)
+{
+    struct bytes b = {0};
+    bytes_put_u32(&b, size);
+    for (uint32_t i = 0; i < size; i++) {
+        bytes_put_u32(&b, members[i].rank);
+        bytes_put_u32(&b, members[i].comm);
+    }
+    link_announce(d, LINK_MADE, &b);
+    bytes_free(&b);
+}
+
+static struct rank *local_rank(struct daemon *d, uint32_t number)
+{
+    return number < d->conf->world && d->ranks ? d->ranks[number] : NULL;
+}
+
+static void on_made(struct daemon *d, uint32_t from, struct bytes_reader *b)
+{
+    (void)from;
+    uint32_t size = bytes_get_u32(b);
+    const size_t pair = 8;
+    if (b->bad || (b->len - b->pos) / pair < size || d->phase != PHASE_CAPTURE)
+        return;
+    int32_t *ranks = calloc(size, sizeof *ranks);
+    uint32_t *comms = calloc(size, sizeof *comms);
+    if (!ranks || !comms)
+        abort();
+    for (uint32_t i = 0; i < size; i++) {
+        ranks[i] = (int32_t)bytes_get_u32(b);
+        comms[i] = bytes_get_u32(b);
+    }
+    int global = graph_add_comm(d->graph, ranks, size);
+    for (uint32_t i = 0; i < size; i++) {
+        struct rank *r = local_rank(d, (uint32_t)ranks[i]);
+        if (!r)
+            continue;
+        graph_set_member(d->graph, r->number, comms[i], global, (int32_t)i);
+        rank_comm_made(r, comms[i], global, (int32_t)size, (int32_t)i);
+        struct msg_comm_ready ready = {.comm = comms[i], .size = (int32_t)size, .rank = (int32_t)i};
+        rank_send_ready(r, &ready, NULL);
+        sched_running(d, r);
+    }
+    free(ranks);
+    free(comms);
+}
+
+static void on_nocolor(struct daemon *d, uint32_t from, struct bytes_reader *b)
+{
+    (void)from;
+    struct rank *r = local_rank(d, bytes_get_u32(b));
+    uint32_t comm = bytes_get_u32(b);
+    if (!r || b->bad || d->phase != PHASE_CAPTURE)
+        return;
+    graph_set_member(d->graph, r->number, comm, -1, -1);
+    rank_comm(r, comm)->used = true;
+    struct msg_comm_ready ready = {.comm = comm};
+    rank_send_ready(r, &ready, NULL);
+    sched_running(d, r);
+}
+
+static void on_join(struct daemon *d, uint32_t from, struct bytes_reader *b)
+{
+    (void)from;
+    const uint8_t *id = bytes_get(b, MSG_UID_LEN);
+    uint32_t size = bytes_get_u32(b), place = bytes_get_u32(b), rank = bytes_get_u32(b), comm = bytes_get_u32(b);
+    if (b->bad)
+        return;
+    if (!size || size > d->conf->world || place >= size) {
+        daemon_fail(d, PRISM_EXIT_RANK, "rank %u: ncclCommInitRank with rank %u of %u in a world of %u", rank, place, size,
+                    d->conf->world);
+        return;
+    }
+    struct pending *p = find_pending(id, size);
+    if (p->size != size || p->members[place].joined) {
+        daemon_fail(d, PRISM_EXIT_RANK, "rank %u: ncclCommInitRank as rank %u of %u, but %s", rank, place, size,
+                    p->size != size ? "another member gave another size" : "that rank is taken");
+        return;
+    }
+    p->members[place] = (struct member){.joined = true, .rank = rank, .comm = comm};
+    if (++p->joined < size)
+        return;
+    announce_made(d, p->members, size);
+    drop_pending(p);
+}
+
+static int by_color_and_key(const void *a, const void *b)
+{
+    const struct member *x = a, *y = b;
+    if (x->color != y->color)
+        return x->color < y->color ? -1 : 1;
+    if (x->key != y->key)
+        return x->key < y->key ? -1 : 1;
+    return x->parent_rank - y->parent_rank;
+}
+
+static void make_splits(struct daemon *d, struct pending *p)
+{
+    qsort(p->members, p->size, sizeof *p->members, by_color_and_key);
+    for (uint32_t i = 0; i < p->size;) {
+        uint32_t n = 1;
+        while (i + n < p->size && p->members[i + n].color == p->members[i].color)
+            n++;
+        if (p->members[i].color != NOCOLOR)
+            announce_made(d, &p->members[i], n);
+        for (uint32_t k = i; p->members[i].color == NOCOLOR && k < i + n; k++) {
+            struct bytes b = {0};
+            bytes_put_u32(&b, p->members[k].rank);
+            bytes_put_u32(&b, p->members[k].comm);
+            link_announce(d, LINK_NOCOLOR, &b);
+            bytes_free(&b);
+        }
+        i += n;
+    }
+}
+
+static void on_split(struct daemon *d, uint32_t from, struct bytes_reader *b)
+{
+    (void)from;
+    struct member m = {.joined = true};
+    uint8_t id[MSG_UID_LEN] = {0};
+    uint32_t parent = bytes_get_u32(b), split = bytes_get_u32(b);
+    uint32_t place = bytes_get_u32(b);
+    m.rank = bytes_get_u32(b);
+    m.comm = bytes_get_u32(b);
+    m.color = (int32_t)bytes_get_u32(b);
+    m.key = (int32_t)bytes_get_u32(b);
+    m.parent_rank = (int32_t)place;
+    if (b->bad || parent >= d->graph->ncomms || place >= d->graph->comms[parent].size)
+        return;
+    memcpy(id, &parent, sizeof parent);
+    memcpy(id + sizeof parent, &split, sizeof split);
+    id[MSG_UID_LEN - 1] = 1; /* tokens end in 0 */
+    struct pending *p = find_pending(id, d->graph->comms[parent].size);
+    if (p->members[place].joined)
+        return;
+    p->members[place] = m;
+    if (++p->joined < p->size)
+        return;
+    make_splits(d, p);
+    drop_pending(p);
+}
+
+int registry_comm_init(struct daemon *d, struct rank *r, const struct msg_comm_init *m)
+{
+    struct bytes b = {0};
+    rank_comm(r, m->comm)->used = true;
+    bytes_put(&b, m->unique_id, MSG_UID_LEN);
+    bytes_put_u32(&b, (uint32_t)m->size);
+    bytes_put_u32(&b, (uint32_t)m->rank);
+    bytes_put_u32(&b, r->number);
+    bytes_put_u32(&b, m->comm);
+    sched_blocked(d, r);
+    link_send(d, 0, LINK_JOIN, &b);
+    bytes_free(&b);
+    return 0;
+}
+
+int registry_comm_split(struct daemon *d, struct rank *r, const struct msg_comm_split *m)
+{
+    struct membership *parent = m->parent < r->ncomms ? &r->comms[m->parent] : NULL;
+    if (!parent || parent->global < 0)
+        return daemon_fail(d, PRISM_EXIT_RANK, "rank %u: ncclCommSplit of a communicator that is not there", r->number);
+    struct bytes b = {0};
+    bytes_put_u32(&b, (uint32_t)parent->global);
+    bytes_put_u32(&b, parent->splits++);
+    bytes_put_u32(&b, (uint32_t)parent->rank);
+    bytes_put_u32(&b, r->number);
+    bytes_put_u32(&b, m->comm);
+    bytes_put_u32(&b, (uint32_t)m->color);
+    bytes_put_u32(&b, (uint32_t)m->key);
+    rank_comm(r, m->comm)->used = true;
+    sched_blocked(d, r);
+    link_send(d, 0, LINK_SPLIT, &b);
+    bytes_free(&b);
+    return 0;
+}
+
+void registry_begin(struct daemon *d)
+{
+    (void)d;
+    link_on(LINK_JOIN, on_join);
+    link_on(LINK_SPLIT, on_split);
+    link_on(LINK_MADE, on_made);
+    link_on(LINK_NOCOLOR, on_nocolor);
+}
+
+void registry_end(struct daemon *d)
+{
+    (void)d;
+    struct pending *p, *next;
+    HASH_ITER(hh, pending, p, next)
+        drop_pending(p);
+}

@@ -1,0 +1,13 @@
+/* registry.h - communicators of a capture: who is a member of what. Kept by the coordinator, known to every node. */
+#ifndef PRISM_PRISMD_REGISTRY_H
+#define PRISM_PRISMD_REGISTRY_H
+
+#include "prismd/daemon.h"
+
+void registry_begin(struct daemon *d);
+void registry_end(struct daemon *d);
+/* A local rank called; it gets COMM_READY once every member has. */
+int registry_comm_init(struct daemon *d, struct rank *r, const struct msg_comm_init *m);
+int registry_comm_split(struct daemon *d, struct rank *r, const struct msg_comm_split *m);
+
+#endif

@@ -1,0 +1,20 @@
+/* report.h - report.json: what a run showed (docs/report.md has the names). */
+#ifndef PRISM_PRISMD_REPORT_H
+#define PRISM_PRISMD_REPORT_H
+
+#include "prismd/daemon.h"
+#include "prismd/predict.h"
+#include "prismd/result.h"
+#include "trace/trace.h"
+
+struct report {
+    double capture_seconds, calibrate_seconds, emulate_seconds;
+    uint32_t slices, calibrated_ranks;
+    enum msg_transport transport;
+};
+
+/* Into the trace folder, and to conf.report if that is set. Atomic. */
+int report_write(const struct daemon *d, const struct trace_manifest *m, const struct report *report,
+                 const struct results *results, const struct prediction *predicted, struct prism_error *err);
+
+#endif

@@ -1,0 +1,128 @@
+/* spawn.c - fork + exec of the program as a logical rank, with the identity that the frameworks look for. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "prismd/rank.h"
+#include "prismd/store.h"
+
+extern char **environ;
+
+static void set_number(const char *name, uint32_t value)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%u", value);
+    setenv(name, text, 1);
+}
+
+/* Prism's own variables are for us; the program does not see them. */
+static void drop_prism_variables(void)
+{
+    static const char *const names[] = {"PRISM_LAUNCH",  "PRISM_EMULATE", "PRISM_SANDBOX", "PRISM_ASSISTANTS",
+                                        "PRISM_PHASE",   "PRISM_TRACE",   "PRISM_LAYOUT",  "PRISM_FOLD",
+                                        "PRISM_SLICES",  "PRISM_PAYLOAD", "PRISM_NETWORK", "PRISM_SCRATCH",
+                                        "PRISM_REPORT",  "PRISM_NODES",   "PRISM_NODE_ID", "PRISM_NODELIST",
+                                        "PRISM_STEP_ID", "PRISM_PRISMD",  "PRISM_LIBRARY", "PRISM_PROGRAM_EXE"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        unsetenv(names[i]);
+}
+
+static void set_slurm_identity(const struct conf *c, uint32_t rank)
+{
+    uint32_t nodes = (c->world + c->gpus_per_node - 1) / c->gpus_per_node;
+    set_number("SLURM_PROCID", rank);
+    set_number("SLURM_LOCALID", rank % c->gpus_per_node);
+    set_number("SLURM_NODEID", rank / c->gpus_per_node);
+    set_number("SLURM_NTASKS", c->world);
+    set_number("SLURM_NPROCS", c->world);
+    set_number("SLURM_NNODES", nodes);
+    set_number("SLURM_JOB_NUM_NODES", nodes);
+    set_number("SLURM_STEP_NUM_TASKS", c->world);
+    set_number("SLURM_STEP_NUM_NODES", nodes);
+}
+
+static void set_identity(struct rank *r)
+{
+    const struct conf *c = r->daemon->conf;
+    uint32_t local = r->number % c->gpus_per_node;
+    uint32_t node = r->number / c->gpus_per_node;
+    uint32_t on_node = c->world - node * c->gpus_per_node;
+    drop_prism_variables();
+    set_number("RANK", r->number);
+    set_number("WORLD_SIZE", c->world);
+    set_number("LOCAL_RANK", local);
+    set_number("LOCAL_WORLD_SIZE", on_node < c->gpus_per_node ? on_node : c->gpus_per_node);
+    set_number("GROUP_RANK", node);
+    set_number("NODE_RANK", node);
+    setenv("MASTER_ADDR", store_host(r->daemon->store), 1);
+    set_number("MASTER_PORT", store_port(r->daemon->store));
+    setenv("TORCHELASTIC_USE_AGENT_STORE", "True", 1);
+    setenv("TORCHELASTIC_RESTART_COUNT", "0", 1);
+    if (getenv("SLURM_JOB_ID"))
+        set_slurm_identity(c, r->number);
+    setenv("CUDA_VISIBLE_DEVICES", c->devices[r->device], 1);
+    set_number("PRISM_RANK", r->number);
+    setenv("PRISM_SOCKET", r->daemon->socket_name, 1);
+    setenv("PRISM_KEY", r->daemon->key, 1);
+    const char *before = getenv("LD_PRELOAD");
+    char preload[8192];
+    if (before && strstr(before, c->library))
+        return;
+    snprintf(preload, sizeof preload, "%s%s%s", c->library, before && *before ? ":" : "", before ? before : "");
+    setenv("LD_PRELOAD", preload, 1);
+}
+
+static void redirect_output(const char *path)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0644);
+    if (fd < 0)
+        return;
+    dup2(fd, STDOUT_FILENO);
+    dup2(fd, STDERR_FILENO);
+    close(fd);
+}
+
+static void become_program(struct rank *r, pid_t parent)
+{
+    /* A rank does not outlive its prismd, however that ends. */
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(PRISM_EXIT_DAEMON);
+    setpgid(0, 0);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    signal(SIGPIPE, SIG_DFL);
+    set_identity(r);
+    if (r->log_path)
+        redirect_output(r->log_path);
+    int null = open("/dev/null", O_RDONLY);
+    if (null >= 0 && r->log_path)
+        dup2(null, STDIN_FILENO);
+    execve(r->daemon->conf->executable, r->daemon->conf->argv, environ);
+    dprintf(STDERR_FILENO, "prism: cannot run %s: %s\n", r->daemon->conf->executable, strerror(errno));
+    _exit(errno == ENOENT ? 127 : 126);
+}
+
+int rank_start(struct rank *r, struct prism_error *err)
+{
+    pid_t parent = getpid();
+    pid_t pid = fork();
+    if (pid < 0)
+        return prism_error_set(err, PRISM_EXIT_SYSTEM, "cannot start rank %u: %s; raise the process limit or lower --prism-emulate",
+                               r->number, strerror(errno));
+    if (!pid)
+        become_program(r, parent);
+    setpgid(pid, pid);
+    r->pid = pid;
+    r->state = RANK_RUNNING;
+    r->running_since_ns = clock_now_ns();
+    r->daemon->live++;
+    return 0;
+}

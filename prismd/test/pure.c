@@ -1,0 +1,184 @@
+/* pure.c - the parts of prismd that are arithmetic: placement, slices, lags, iterations of a live rank. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "coll/types.h"
+#include "prismd/live.h"
+#include "prismd/pace.h"
+#include "prismd/place.h"
+#include "prismd/slices.h"
+
+/* Whole logical nodes go together, in order, and every node gets some. */
+static void placement_keeps_logical_nodes_together(void **state)
+{
+    (void)state;
+    for (uint32_t world = 1; world < 200; world += 7)
+        for (uint32_t nodes = 1; nodes <= 4; nodes++) {
+            struct conf c = {.world = world, .gpus_per_node = 8, .nodes = nodes};
+            uint32_t before = 0;
+            for (uint32_t r = 0; r < world; r++) {
+                uint32_t n = place_capture_node(&c, r);
+                assert_true(n < nodes && n >= before && n <= before + 1);
+                if (world >= 8 * nodes && r % 8)
+                    assert_int_equal(n, before);
+                before = n;
+            }
+            if (world >= nodes)
+                assert_int_equal(before, nodes - 1);
+        }
+}
+
+static void live_ranks_spread_evenly(void **state)
+{
+    (void)state;
+    for (uint32_t nodes = 1; nodes <= 5; nodes++)
+        for (uint32_t n = 1; n <= 20; n++) {
+            struct conf c = {.nodes = nodes};
+            uint32_t count[5] = {0}, least = UINT32_MAX, most = 0;
+            for (uint32_t i = 0; i < n; i++)
+                count[place_live_node(&c, i, n)]++;
+            for (uint32_t k = 0; k < nodes; k++) {
+                least = count[k] < least ? count[k] : least;
+                most = count[k] > most ? count[k] : most;
+            }
+            assert_true(most - least <= 1);
+        }
+}
+
+static struct graph *world_with_classes(uint32_t world, uint32_t classes)
+{
+    struct graph *g = graph_create(world, 8);
+    for (uint32_t r = 0; r < world; r++)
+        g->ranks[r].klass = r % classes;
+    g->nclasses = classes;
+    return g;
+}
+
+static void small_worlds_are_calibrated_whole(void **state)
+{
+    (void)state;
+    struct graph *g = world_with_classes(48, 4);
+    struct slices s;
+    slices_plan(&s, g, 8, 0, NULL, 0);
+    assert_int_equal(s.n, 6);
+    assert_int_equal(s.first[s.n], 48);
+    slices_clear(&s);
+    graph_destroy(g);
+}
+
+static void large_worlds_take_one_a_class_and_the_sandbox(void **state)
+{
+    (void)state;
+    struct graph *g = world_with_classes(1024, 6);
+    uint32_t sandbox[] = {0, 513};
+    struct slices s;
+    slices_plan(&s, g, 4, 0, sandbox, 2);
+    uint32_t seen[6] = {0}, found = 0;
+    for (uint32_t i = 0; i < s.first[s.n]; i++) {
+        seen[g->ranks[s.ranks[i]].klass]++;
+        found += s.ranks[i] == 513;
+        assert_true(!i || s.ranks[i] > s.ranks[i - 1]);
+    }
+    for (uint32_t k = 0; k < 6; k++)
+        assert_true(seen[k] >= 1);
+    assert_int_equal(found, 1);
+    assert_true(s.first[s.n] <= 8);
+    slices_clear(&s);
+    graph_destroy(g);
+}
+
+static void slices_take_as_many_a_class_as_asked(void **state)
+{
+    (void)state;
+    struct graph *g = world_with_classes(100, 3);
+    struct slices s;
+    slices_plan(&s, g, 8, 5, NULL, 0);
+    uint32_t seen[3] = {0};
+    for (uint32_t i = 0; i < s.first[s.n]; i++)
+        seen[g->ranks[s.ranks[i]].klass]++;
+    for (uint32_t k = 0; k < 3; k++)
+        assert_int_equal(seen[k], 5);
+    slices_clear(&s);
+    graph_destroy(g);
+}
+
+static void lag_is_a_mean_without_outliers(void **state)
+{
+    (void)state;
+    struct pace_lag lag = {0};
+    assert_int_equal(pace_lag_ns(&lag), 0);
+    for (int i = 0; i < 50; i++)
+        pace_lag_add(&lag, 90000 + (i % 3 - 1) * 1000);
+    pace_lag_add(&lag, 5000000);
+    pace_lag_add(&lag, -5000000);
+    assert_in_range(pace_lag_ns(&lag), 89000, 91000);
+    for (int i = 0; i < PACE_WINDOW; i++)
+        pace_lag_add(&lag, 200000);
+    assert_int_equal(pace_lag_ns(&lag), 200000);
+}
+
+static void add_group(struct graph *g, uint32_t comm, uint32_t ordinal)
+{
+    struct graph_node n = {.kind = GRAPH_COMM, .comm = comm, .ordinal = ordinal};
+    struct graph_part p = {.op = PRISM_OP_ALLREDUCE, .datatype = COLL_FLOAT32, .peer = -1, .count = 4};
+    graph_add_node(g, 0, &n, &p, 1);
+}
+
+/* One group of set-up, then three iterations of two groups on comm 0 and one on comm 1. */
+static void live_rank_loops_its_last_iteration(void **state)
+{
+    (void)state;
+    struct graph *g = graph_create(1, 8);
+    int32_t self = 0;
+    for (uint32_t c = 0; c < 2; c++)
+        graph_set_member(g, 0, c, graph_add_comm(g, &self, 1), 0);
+    add_group(g, 1, 0);
+    for (uint32_t i = 0; i < 3; i++) {
+        add_group(g, 0, 2 * i);
+        add_group(g, 0, 2 * i + 1);
+        add_group(g, 1, i + 1);
+    }
+    uint32_t begins[] = {1, 4, 7, 10};
+    g->ranks[0].iterations = malloc(sizeof begins);
+    for (int i = 0; i < 4; i++)
+        g->ranks[0].iterations[i] = begins[i];
+    g->ranks[0].niterations = 3;
+    struct live *l = live_create(g, 0, false);
+    assert_int_equal(l->first_position, 1);
+    assert_int_equal(l->per_iteration, 3);
+    uint32_t ordinal;
+    assert_int_equal(live_node_of(l, 0, 5, &ordinal), 8);
+    assert_int_equal(ordinal, 5);
+    assert_int_equal(live_node_of(l, 0, 6, &ordinal), 7);
+    assert_int_equal(ordinal, 4);
+    assert_int_equal(live_node_of(l, 0, 9, &ordinal), 8);
+    assert_int_equal(live_node_of(l, 1, 4, &ordinal), 9);
+    assert_int_equal(ordinal, 3);
+    assert_int_equal(live_node_of(l, 7, 0, &ordinal), -1);
+    for (uint32_t i = 0; i < 10; i++)
+        live_position_ended(l, i, (int64_t)(i + 1) * 1000000000);
+    assert_int_equal(l->iterations, 3);
+    for (int i = 0; i < 3; i++)
+        assert_true(l->seconds[i] > 2.999 && l->seconds[i] < 3.001);
+    live_destroy(l);
+    graph_destroy(g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(placement_keeps_logical_nodes_together),
+        cmocka_unit_test(live_ranks_spread_evenly),
+        cmocka_unit_test(small_worlds_are_calibrated_whole),
+        cmocka_unit_test(large_worlds_take_one_a_class_and_the_sandbox),
+        cmocka_unit_test(slices_take_as_many_a_class_as_asked),
+        cmocka_unit_test(lag_is_a_mean_without_outliers),
+        cmocka_unit_test(live_rank_loops_its_last_iteration),
+    };
+    return cmocka_run_group_tests_name("prismd/pure", tests, NULL, NULL);
+}

@@ -1,0 +1,26 @@
+/* watch.h - the thread that sees gates arrive and opens them at their time.
+ *
+ * A stream's groups stand in a queue; only the head can arrive, and the next only after the head was opened. The thread
+ * sleeps until a watched arrive word changes (FUTEX_WAITV where the kernel has it and the writers wake; it also looks
+ * every `poll_ns`, because a GPU writes without waking) or the next gate is due.
+ */
+#ifndef PRISM_PRISMD_WATCH_H
+#define PRISM_PRISMD_WATCH_H
+
+#include "prismd/daemon.h"
+
+struct watch *watch_create(struct daemon *d);
+void watch_destroy(struct watch *w); /* joins the thread; NULL is fine; call without the lock */
+/* Interval of the look for writers that do not wake. */
+void watch_set_poll(struct watch *w, int64_t poll_ns);
+
+/* With the lock held. A new group: queued on its stream. */
+void watch_add(struct watch *w, struct group *group);
+/* Open the gate at that time (CLOCK_MONOTONIC ns; in the past = now). The group must have arrived. */
+void watch_open_at(struct watch *w, struct group *group, int64_t ns);
+/* The outputs lie in the region. */
+void watch_mark_ready(struct group *group);
+/* Forget every group of the rank (its process is gone) and free them. */
+void watch_drop_rank(struct watch *w, struct rank *r);
+
+#endif
