@@ -109,15 +109,22 @@ int graph_add_node(struct graph *g, uint32_t rank, const struct graph_node *node
 /* Cross-check what capture recorded: every collective has all its members with equal op, datatype, redop, root (counts
  * too where NCCL asks for it), every send its receive. Error text names rank, communicator and op. */
 int graph_check(const struct graph *g, struct prism_error *err);
+/* The same for a capture that was ended from outside: operations that some ranks did not get to are no error. */
+int graph_check_truncated(const struct graph *g, struct prism_error *err);
 
 /* Find the training iterations of every rank as the smallest period of its COMM nodes' structure (op, communicator,
- * datatype, redop, relative peer; never the counts) repeated up to its end, with at least two periods. Nodes before are
- * set-up, an incomplete tail is teardown. All ranks get the same number of iterations (the smallest found).
- * An iteration begins right after the last node of the one before, so that it covers all nodes.  Without a period: one iteration that is everything. */
+ * datatype, redop, relative peer; never the counts) with at least two periods one after the other, where these cover most
+ * of its nodes. Nodes before are set-up, those after the last whole period teardown. All ranks get the same number of
+ * iterations: the smallest found; where a rank has more periods, several make one iteration.
+ * An iteration ends right after its last COMM node and begins right after the last node of the one before (iteration 0:
+ * right after the last COMM node of the set-up), so that iterations cover all nodes between set-up and teardown.
+ * Without a period: one iteration that is everything. Ranks without COMM nodes: all nodes are in iteration 0.
+ * -1 with err: the graph is not consistent. */
 int graph_find_iterations(struct graph *g, struct prism_error *err);
 
-/* Give ranks of equal structure (nodes, relative peers, sizes and order of communicators; not counts, not which ranks)
- * the same klass 0..nclasses-1. */
+/* Give ranks of equal structure (nodes, relative peers, whether they are root, sizes and order of communicators; not
+ * counts, not which ranks, not the order of sends and receives in a group) the same klass 0..nclasses-1, numbered by
+ * their lowest rank. The graph must be consistent (graph_check). */
 void graph_find_classes(struct graph *g);
 /* First rank of class with works measured (device_work != NULL), else -1. */
 int32_t graph_representative(const struct graph *g, uint32_t klass);
@@ -129,7 +136,7 @@ float graph_host_work(const struct graph *g, uint32_t rank, uint32_t node);
 void graph_alloc_works(struct graph *g, uint32_t rank);
 
 /* On disk: docs/formats/graph.md. zstd-compressed, xxHash64 at the end, version in front, every length checked. */
-void graph_write(const struct graph *g, struct bytes *out);
+void graph_write(const struct graph *g, struct bytes *out); /* out is cleared first */
 struct graph *graph_read(const void *data, size_t len, struct prism_error *err);
 
 #endif

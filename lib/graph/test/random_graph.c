@@ -99,8 +99,8 @@ static void add_groups(struct builder *b)
     uint32_t n[8] = {0}, collectives = 0, wanted = random_below(b->state, 3) ? 1 : 1 + random_below(b->state, 4);
     if (!size)
         return;
+    uint64_t count = 1 + random_below(b->state, 1000);
     for (uint32_t i = 0; i < wanted; i++) {
-        uint64_t count = 1 + random_below(b->state, 1000);
         int32_t source = (int32_t)random_below(b->state, size), other = (int32_t)random_below(b->state, size);
         uint8_t op = (uint8_t)(1 + random_below(b->state, 14));
         if (op < GRAPH_OP_SEND) {
