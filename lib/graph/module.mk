@@ -8,3 +8,4 @@ $(eval $(call test_program,bench_graph_run,lib/graph/bench,bench_run.c,graph com
 $(eval $(call unit_test,graph_feeds,lib/graph/test,feeds.c,graph coll common,$(GRAPH_LINK) -lm))
 $(eval $(call unit_test,graph_structure,lib/graph/test,structure.c build.c random_graph.c,graph common,$(GRAPH_LINK)))
 $(eval $(call unit_test,graph_format,lib/graph/test,format.c build.c random_graph.c,graph common,$(GRAPH_LINK)))
+$(eval $(call test_program,fuzz_graph,lib/graph/test,fuzz_graph.c,graph common,$(GRAPH_LINK)))
