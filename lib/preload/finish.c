@@ -13,7 +13,7 @@ static void flush(void)
     if (session_is_off() || !session.region)
         return;
     frame.depth++;
-    times_flush();
+    times_drain();
     memory_report();
     frame.depth--;
 }

@@ -9,7 +9,13 @@ $(eval $(call shared_library,libprism.so,lib/preload,$(PRELOAD_SOURCES),coll pro
 $(LIB)/libprism.so: lib/preload/libprism.map
 
 # The double of prismd runs preload_program as its ranks, on the software GPU.
-$(eval $(call test_program,preload_program,lib/preload/test,program.c,,-L$(LIB)/softgpu -lcudart -lcuda -ldl -L$(LIB) -l:libprism.so,-Ilib/abi))
-$(B)/test/preload_program: $(LIB)/softgpu/libcudart.so $(LIB)/softgpu/libcuda.so $(LIB)/libprism.so
+PRELOAD_SOFT := $(LIB)/softgpu/libcudart.so $(LIB)/softgpu/libcuda.so $(LIB)/softgpu/libnccl.so
+$(eval $(call test_program,preload_program,lib/preload/test,program.c,,-L$(LIB)/softgpu -lnccl -lcudart -lcuda -ldl,-Ilib/abi))
+$(B)/test/preload_program: | $(PRELOAD_SOFT)
 $(eval $(call unit_test,preload_rank,lib/preload/test,rank.c fake_prismd.c,coll proto common,,-Ilib/abi))
-$(B)/test/preload_rank: $(B)/test/preload_program
+$(B)/test/preload_rank: | $(B)/test/preload_program $(LIB)/libprism.so
+$(eval $(call unit_test,preload_symbols,lib/preload/test,symbols.c,,-ldl,-Ilib/abi))
+$(B)/test/preload_symbols: | $(LIB)/libprism.so $(LIB)/softgpu/libnccl.so
+# The same objects as the library's, without CUDA behind them.
+$(eval $(call unit_test,preload_heap,lib/preload/test,heap.c,proto,))
+$(B)/test/preload_heap: $(call objects,lib/preload,heap.c slots.c)

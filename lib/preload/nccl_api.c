@@ -266,6 +266,23 @@ static ncclResult_t rank_RedOpDestroy(ncclRedOp_t op, ncclComm_t comm)
     return comm_redop_destroy(comm_of(comm), op);
 }
 
+/* --- communication from within kernels (nccl_device.h): nothing on a stream that a gate could replace --- */
+
+#define REFUSE_DEVICE_API(name, parameters, arguments)                                                             \
+    ncclResult_t name parameters;                                                                                  \
+    PRISM_EXPORT ncclResult_t name parameters                                                                      \
+    {                                                                                                              \
+        __typeof__(&name) real = REAL_NAMED(REAL_NCCL, name, #name);                                               \
+        if (frame_enter())                                                                                         \
+            session_fatal(PRISM_EXIT_UNSUPPORTED, "rank %u: " #name ": Prism cannot serve NCCL's device interface", \
+                          session.rank);                                                                           \
+        return real ? real arguments : ncclSystemError;                                                            \
+    }
+REFUSE_DEVICE_API(ncclDevCommCreate, (ncclComm_t comm, const void *needs, void *device_comm), (comm, needs, device_comm))
+REFUSE_DEVICE_API(pncclDevCommCreate, (ncclComm_t comm, const void *needs, void *device_comm), (comm, needs, device_comm))
+REFUSE_DEVICE_API(ncclDevCommDestroy, (ncclComm_t comm, const void *device_comm), (comm, device_comm))
+REFUSE_DEVICE_API(pncclDevCommDestroy, (ncclComm_t comm, const void *device_comm), (comm, device_comm))
+
 /* --- operations --- */
 
 static ncclResult_t add(enum prism_op op, const void *send, void *recv, size_t count, ncclDataType_t datatype, int redop,

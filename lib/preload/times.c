@@ -13,6 +13,7 @@
 
 #define HELPER_NS 20000000
 #define REBASE_NS NSEC_PER_SEC
+#define DRAIN_NS  200000000
 #define BATCH_MAX 1024
 #define FIRST_TRIES 5
 
@@ -263,10 +264,10 @@ static bool resolve_stream(struct stream *s)
     return true;
 }
 
-void times_flush(void)
+bool times_flush(void)
 {
     if (!session.record_times || !bases)
-        return;
+        return true;
     pthread_mutex_lock(&lock);
     size_t kept = 0;
     for (size_t i = 0; i < busy.n; i++)
@@ -275,6 +276,13 @@ void times_flush(void)
     busy.n = kept;
     send_batch();
     pthread_mutex_unlock(&lock);
+    return !kept;
+}
+
+void times_drain(void)
+{
+    for (int64_t until = clock_now_ns() + DRAIN_NS; !times_flush() && clock_now_ns() < until;)
+        nanosleep(&(struct timespec){0, 1000000}, NULL);
 }
 
 /* --- the helper thread --- */

@@ -24,7 +24,9 @@ struct times_entry *times_begin(struct stream *s, uint32_t index);
 void times_end(struct stream *s, struct times_entry *entry);
 void times_point(struct stream *s, uint32_t index);
 
-/* Resolve and send all that is finished. session_lock not needed. */
-void times_flush(void);
+/* Resolve and send all that is finished; true if nothing is left. session_lock not needed. */
+bool times_flush(void);
+/* The same at the end of the process: waits a little for what is still running, not for closed gates. */
+void times_drain(void);
 
 #endif
