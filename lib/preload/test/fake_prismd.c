@@ -88,7 +88,8 @@ static void become_rank(const struct fake *f, uint32_t rank, int out, const char
     setenv("PRISM_KEY", "0123456789abcdef0123456789abcdef", 1);
     setenv("LD_LIBRARY_PATH", in_build("lib/softgpu"), 1);
     setenv("ASAN_OPTIONS", "verify_asan_link_order=0:detect_leaks=0", 1);
-    setenv("LD_PRELOAD", in_build("lib/libprism.so"), 1);
+    if (!f->bare)
+        setenv("LD_PRELOAD", in_build("lib/libprism.so"), 1);
     for (int i = 0; f->more_env[i][0]; i++)
         setenv(f->more_env[i][0], f->more_env[i][1], 1);
     dup2(out, STDOUT_FILENO);

@@ -42,6 +42,7 @@ struct fake {
     bool refuse;          /* answer every HELLO with REFUSED */
     bool hold;            /* never open a gate */
     bool inert;           /* do not set PRISM_SOCKET */
+    bool bare;            /* do not preload the library either */
     bool hang_up;         /* close the connection after the first node */
     const char *more_env[8][2];
     /* results */

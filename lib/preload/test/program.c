@@ -28,12 +28,15 @@ static ncclComm_t comm;
 static cudaStream_t stream;
 static float *buffer, host[N];
 
-/* The id travels by file, as programs have it on a shared file system. */
+/* Alone, the program gets its id from NCCL; else all ranks have the same made-up one, which is enough for prismd's
+ * double. */
 static void set_up(void)
 {
     ncclUniqueId id;
     memset(&id, 0, sizeof id);
-    id.internal[20] = 1; /* all ranks the same; prismd's double needs no more */
+    id.internal[20] = 1;
+    if (world == 1)
+        CHECK(ncclGetUniqueId(&id));
     CHECK(cudaSetDevice(0));
     CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     CHECK(cudaMalloc((void **)&buffer, sizeof host));
@@ -237,6 +240,34 @@ static void act_store(void)
     printf("port %d\n", ntohs(a.sin_port));
 }
 
+/* A bit of everything; also run without Prism, so a rank of the world of one that real NCCL can serve. */
+static void act_plain(void)
+{
+    int version, count, size, in_comm, device;
+    ncclRedOp_t twice;
+    float two = 2;
+    void *allocated;
+    ncclResult_t async;
+    set_up();
+    put(1);
+    CHECK(ncclGetVersion(&version));
+    CHECK(cudaGetDeviceCount(&count));
+    CHECK(ncclCommCount(comm, &size));
+    CHECK(ncclCommUserRank(comm, &in_comm));
+    CHECK(ncclCommCuDevice(comm, &device));
+    CHECK(ncclMemAlloc(&allocated, 1 << 20));
+    CHECK(ncclMemFree(allocated));
+    CHECK(ncclRedOpCreatePreMulSum(&twice, &two, ncclFloat, ncclScalarHostImmediate, comm));
+    CHECK(ncclAllReduce(buffer, buffer, N, ncclFloat, ncclSum, comm, stream));
+    CHECK(ncclRedOpDestroy(twice, comm));
+    CHECK(pncclBcast(buffer, N, ncclFloat, 0, comm, stream));
+    get();
+    CHECK(ncclCommGetAsyncError(comm, &async));
+    printf("version %d devices %d size %d rank %d device %d value %g error \"%s\" async %d\n", version, count, size,
+           in_comm, device, (double)host[2], ncclGetErrorString(ncclSuccess), async);
+    tear_down();
+}
+
 static void act_bad(void)
 {
     set_up();
@@ -259,7 +290,7 @@ int main(int argc, char **argv)
     } acts[] = {
         {"allreduce", act_allreduce}, {"group", act_group}, {"split", act_split}, {"fork", act_fork},
         {"connections", act_connections}, {"names", act_names}, {"local", act_local}, {"large", act_large},
-        {"many", act_many}, {"store", act_store}, {"bad", act_bad},
+        {"many", act_many}, {"store", act_store}, {"bad", act_bad}, {"plain", act_plain},
     };
     for (size_t i = 0; i < sizeof acts / sizeof *acts; i++)
         if (!strcmp(act, acts[i].name)) {

@@ -243,6 +243,33 @@ static void bad_arguments(void **state)
     assert_int_equal(fake_count(&f->ranks[0], GRAPH_COMM), 0);
 }
 
+static void run_plain(struct fake_rank *result, bool bare, bool inert, bool refuse)
+{
+    struct fake *f = fresh(PHASE_CAPTURE);
+    f->bare = bare;
+    f->inert = inert;
+    f->refuse = refuse;
+    RUN(f, 1, "plain");
+    *result = f->ranks[0];
+    assert_exit(result, 0);
+}
+
+static void passes_through_when_no_rank(void **state)
+{
+    static struct fake_rank bare, preloaded, refused, rank;
+    run_plain(&bare, true, true, false);
+    run_plain(&preloaded, false, true, false);
+    run_plain(&refused, false, false, true);
+    run_plain(&rank, false, false, false);
+    assert_output(&bare, "value 3");
+    assert_string_equal(preloaded.output, bare.output);
+    assert_string_equal(refused.output, bare.output);
+    assert_string_equal(rank.output, bare.output);
+    assert_int_equal(preloaded.hellos, 0);
+    assert_int_equal(refused.nnodes, 0);
+    assert_int_equal(rank.peak_bytes, (1 << 20) + 4000);
+}
+
 static void lost_daemon_ends_the_rank(void **state)
 {
     struct fake *f = fresh(PHASE_CAPTURE);
@@ -296,6 +323,7 @@ int main(void)
         cmocka_unit_test(heap_too_small),
         cmocka_unit_test(store_port_is_told),
         cmocka_unit_test(bad_arguments),
+        cmocka_unit_test(passes_through_when_no_rank),
         cmocka_unit_test(lost_daemon_ends_the_rank),
         cmocka_unit_test(launch_failure),
         cmocka_unit_test(launch_replaces_the_program),
