@@ -33,6 +33,7 @@
 /* Limits, so that a damaged file cannot ask for absurd memory. */
 #define GRAPH_STREAMS_MAX 65536u
 #define GRAPH_COMMS_MAX   1048576u
+#define GRAPH_WORK_MAX    1e13f /* nanoseconds; works are between 0 and that */
 
 enum graph_kind {
     GRAPH_COMM = 1, /* a group of NCCL operations on one communicator: one gate */
@@ -76,7 +77,7 @@ struct graph_rank {
     uint32_t *iterations; /* owned; niterations + 1 node indices: iteration i is [iterations[i], iterations[i+1]) */
     uint32_t niterations; /* 0 until graph_find_iterations */
     uint32_t klass;       /* ranks of equal structure have equal klass (graph_find_classes) */
-    /* Calibrated works per node, owned; NULL = not measured: the class representative's count. */
+    /* Calibrated works per node in nanoseconds, owned; NULL = not measured: the class representative's count. */
     float *device_work, *host_work;
 };
 

@@ -74,6 +74,15 @@ static const char *node_fault(const struct graph *g, const struct graph_rank *r,
     return fault;
 }
 
+/* Times are sums of works in int64_t nanoseconds. */
+static int validate_works(const struct graph_rank *r, uint32_t rank, const float *works, struct prism_error *err)
+{
+    for (uint32_t i = 0; works && i < r->nnodes; i++)
+        if (!(works[i] >= 0 && works[i] <= GRAPH_WORK_MAX))
+            return bad(err, rank, i, "has a work that is no duration");
+    return 0;
+}
+
 static int validate_iterations(const struct graph_rank *r, uint32_t rank, struct prism_error *err)
 {
     for (uint32_t i = 0; r->niterations && i <= r->niterations; i++)
@@ -88,7 +97,8 @@ int graph_validate(const struct graph *g, struct prism_error *err)
         return -1;
     for (uint32_t rank = 0; rank < g->world; rank++) {
         const struct graph_rank *r = &g->ranks[rank];
-        if (validate_members(g, rank, err) || validate_iterations(r, rank, err))
+        if (validate_members(g, rank, err) || validate_iterations(r, rank, err) ||
+            validate_works(r, rank, r->device_work, err) || validate_works(r, rank, r->host_work, err))
             return -1;
         for (uint32_t i = 0; i < r->nnodes; i++) {
             const char *fault = node_fault(g, r, i);
