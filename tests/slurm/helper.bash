@@ -1,0 +1,47 @@
+# helper.bash - a onebox cluster for a bats file. Every Slurm command runs under a time limit: srun waits for ever on a
+# node that is not there.
+: "${PRISM_SOURCE:=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}"
+: "${PRISM_BUILD:=$PRISM_SOURCE/build/release}"
+onebox=$PRISM_SOURCE/contrib/onebox/onebox
+
+needs_slurm() {
+    local program
+    for program in munged mariadbd slurmctld slurmd slurmdbd srun; do
+        PATH=$PATH:/usr/sbin:/sbin command -v $program >/dev/null || skip "$program is not installed"
+    done
+}
+needs_plugins() { [ -e "$PRISM_BUILD/lib/slurm/spank_prism.so" ] || skip "the Slurm plugins are not built"; }
+
+# Sockets lie below it: short. Its name goes into the file's folder, for teardown_file.
+cluster_start() {
+    needs_slurm
+    CLUSTER=$(mktemp -d /tmp/onebox.XXXXXX)
+    export CLUSTER
+    timeout 120 "$onebox" start "$CLUSTER" "$@" >&2 3>&-
+}
+cluster_stop() {
+    [ -n "${CLUSTER:-}" ] || return 0
+    timeout 60 "$onebox" stop "$CLUSTER" 3>&-
+    rm -rf "$CLUSTER"
+}
+inside() { timeout 60 "$onebox" exec "$CLUSTER" -- "$@" 3>&-; }
+
+# Number of the newest job; slurmctld knows at once, the database some seconds later.
+last_job() { inside squeue -h -t all -o %i | sort -n | tail -n 1; }
+
+# within SECONDS COMMAND...: it succeeds at last
+within() {
+    local end=$((SECONDS + $1))
+    shift
+    until "$@"; do
+        [ $SECONDS -lt $end ] || { echo "not within the time: $*"; return 1; }
+        sleep 0.3
+    done
+}
+# accounted REGEX: a line NAME|STATE of the database
+accounted() { inside sacct -X -n -P -o JobName,State | grep -q -- "$1"; }
+
+# has LINE: $output has exactly this line
+has() { grep -qxF -- "$1" <<<"$output" || { echo "no line '$1' in:"; echo "$output"; return 1; }; }
+has_not() { ! grep -qE -- "$1" <<<"$output" || { echo "unexpected '$1' in:"; echo "$output"; return 1; }; }
+says() { grep -qF -- "$1" <<<"$output" || { echo "nothing says '$1' in:"; echo "$output"; return 1; }; }

@@ -1,0 +1,1 @@
+SYSTEM_TESTS += $(sort $(wildcard tests/slurm/*.bats))
