@@ -16,6 +16,8 @@ int slurm_spank_exit(spank_t spank, int argc, char **argv);
 struct plugin_conf plugin_conf;
 struct options plugin_options;
 
+static bool in_client(void) { return spank_context() == S_CTX_LOCAL || spank_context() == S_CTX_ALLOCATOR; }
+
 /* --- plugstack.conf --- */
 
 static int read_argument(const char *argument)
@@ -36,20 +38,25 @@ static int read_argument(const char *argument)
     return -1;
 }
 
+/* Once a command: every node's slurmstepd reads the same line. */
+static void complain(const char *what, const char *argument)
+{
+    if (in_client())
+        slurm_error("prism: plugstack.conf: %s%s; Prism is off", what, argument);
+}
+
 static void read_arguments(int argc, char **argv)
 {
     plugin_conf = (struct plugin_conf){.on = true};
-    for (int i = 0; i < argc; i++) {
+    for (int i = 0; i < argc && plugin_conf.on; i++) {
         if (!read_argument(argv[i]))
             continue;
-        slurm_error("prism: plugstack.conf: unknown argument '%s': libdir=, bindir= and config= with absolute paths are "
-                    "allowed; Prism is off", argv[i]);
+        complain("libdir=, bindir= and config= with absolute paths are allowed, not ", argv[i]);
         plugin_conf.on = false;
-        return;
     }
-    if (plugin_conf.library[0] && plugin_conf.prismd[0])
+    if (!plugin_conf.on || (plugin_conf.library[0] && plugin_conf.prismd[0]))
         return;
-    slurm_error("prism: plugstack.conf: libdir= and bindir= must say where libprism.so and prismd are; Prism is off");
+    complain("libdir= and bindir= must say where libprism.so and prismd are", "");
     plugin_conf.on = false;
 }
 
@@ -84,8 +91,6 @@ static void register_options(spank_t spank)
 }
 
 /* --- hooks: the process each runs in is in the function's file name --- */
-
-static bool in_client(void) { return spank_context() == S_CTX_LOCAL || spank_context() == S_CTX_ALLOCATOR; }
 
 int slurm_spank_init(spank_t spank, int argc, char **argv)
 {
