@@ -22,4 +22,22 @@ $(LIB)/softgpu/libcudart.so: $(LIB)/softgpu/libcudart.so.13
 	@ln -sfn libcudart.so.13 $@
 ALL += $(LIB)/softgpu/libcuda.so $(LIB)/softgpu/libcudart.so
 
+# Tests: CUDA programs, against lib/abi and again (as <name>_real) against an installed toolkit's headers.
+SOFTGPU_TEST_LINK := -L$(LIB)/softgpu -lcudart -lcuda -ldl -Wl$(softgpu_comma)-rpath$(softgpu_comma)$(abspath $(LIB)/softgpu)
+SOFTGPU_REAL_INCLUDE ?= $(wildcard /usr/local/cuda/include)
+
+define softgpu_test
+$(eval $(call unit_test,softgpu_$(1),lib/softgpu/test,$(1).c,,$(SOFTGPU_TEST_LINK),$(SOFTGPU_CFLAGS)))
+$(B)/test/softgpu_$(1): $(LIB)/softgpu/libcuda.so $(LIB)/softgpu/libcudart.so
+endef
+define softgpu_test_real
+$(eval $(call unit_test,softgpu_$(1)_real,lib/softgpu/test,$(1)_real.c,,$(SOFTGPU_TEST_LINK),-isystem $(SOFTGPU_REAL_INCLUDE)))
+$(B)/test/softgpu_$(1)_real: $(LIB)/softgpu/libcuda.so $(LIB)/softgpu/libcudart.so
+endef
+SOFTGPU_TESTS := streams gates
+$(foreach test,$(SOFTGPU_TESTS),$(eval $(call softgpu_test,$(test))))
+ifneq ($(wildcard $(SOFTGPU_REAL_INCLUDE)/cuda.h),)
+$(foreach test,$(SOFTGPU_TESTS),$(eval $(call softgpu_test_real,$(test))))
+endif
+
 -include lib/softgpu/nccl/module.mk

@@ -46,9 +46,24 @@ static int64_t run_kernel(void *ctx, int64_t start_ns)
     return end;
 }
 
+/* A launch by the runtime's <<<>>> makes device 0 current in a thread that has none; so does this. */
+static CUresult bring_up_context(void)
+{
+    CUcontext context;
+    if (sg_context_current())
+        return CUDA_SUCCESS;
+    CUresult result = sg_init();
+    if (result == CUDA_SUCCESS)
+        result = cuDevicePrimaryCtxRetain(&context, 0);
+    return result == CUDA_SUCCESS ? cuCtxSetCurrent(context) : result;
+}
+
 int softgpuLaunchHostFunc(void *handle, void (*fn)(void *args), const void *args, size_t args_bytes,
                           const struct softgpuCost *cost)
 {
+    CUresult ready = bring_up_context();
+    if (ready != CUDA_SUCCESS)
+        return ready;
     SG_STREAM_OR_RETURN(handle, stream);
     const struct sg_profile *profile = sg_profile();
     if (!fn || (args_bytes && !args) || !cost || !(cost->flops >= 0) || !(cost->bytes >= 0))
