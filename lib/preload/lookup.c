@@ -17,7 +17,7 @@
  * RTLD_DEFAULT finds us by itself, and RTLD_NEXT depends on who asks. */
 void *lookup_dlsym(void *handle, const char *name);
 
-__attribute__((used)) void *lookup_dlsym(void *handle, const char *name)
+REAL_EARLY __attribute__((used)) void *lookup_dlsym(void *handle, const char *name)
 {
     if (handle == RTLD_NEXT || handle == RTLD_DEFAULT || !name)
         return NULL;

@@ -10,7 +10,7 @@ struct driver driver_;
 typedef void *(*dlsym_fn)(void *handle, const char *name);
 
 /* glibc 2.34 moved dlsym into libc.so.6 under a new version; older programs and libraries carry the first one. */
-void *real_dlsym_address(void)
+REAL_EARLY void *real_dlsym_address(void)
 {
     static void *found;
     void *p = __atomic_load_n(&found, __ATOMIC_RELAXED);

@@ -13,6 +13,9 @@ enum real_library { REAL_CUDA, REAL_CUDART, REAL_NCCL, REAL_LIBC };
 /* Address of the real function, NULL when the library or the function is missing. Thread-safe; does not print. */
 void *real_find(enum real_library library, const char *name);
 
+/* For what runs inside dlsym: a sanitizer's runtime calls that before it is set up itself. */
+#define REAL_EARLY __attribute__((no_sanitize("address", "thread", "undefined")))
+
 /* dlsym as the C library has it: never answers with our functions for handles other than RTLD_DEFAULT. */
 void *real_dlsym(void *handle, const char *name);
 void *real_dlsym_address(void);
