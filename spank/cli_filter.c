@@ -252,6 +252,40 @@ static int emulate(slurm_opt_t *opt, const struct options *o, struct prism_error
     return 0;
 }
 
+/* Options that wait for --prism-emulate: said once, not refused (a batch script may have them for its steps). */
+static void mention_idle_options(const struct options *o)
+{
+    for (int i = 0; i < OPTION_COUNT && !o->text[OPTION_EMULATE]; i++) {
+        if (o->source[i] != OPTION_FROM_COMMAND_LINE)
+            continue;
+        slurm_info("prism: --%s does nothing without --prism-emulate", option_table[i].name);
+        return;
+    }
+}
+
+/* Fills o with what counts. 1: emulate, 0: leave alone, -1: refused. The variables are looked at only when emulation was
+ * asked for: a stray PRISM_ variable must not stand in the way of other jobs. */
+static int read_options(struct options *o, struct prism_error *err)
+{
+    const char *variable = getenv(option_table[OPTION_EMULATE].variable);
+    char flag[] = "prism-scratch";
+    bool loaded = spank_option_get(flag) != NULL; /* a registered flag answers "set" or "unset" */
+    if (!loaded) {
+        if (variable && *variable && strcmp(variable, "0"))
+            slurm_error("prism: PRISM_EMULATE does nothing: spank_prism.so is not in plugstack.conf, or off");
+        return 0;
+    }
+    if (read_command_line(o, err))
+        return -1;
+    if (!options_emulate(o) && (o->text[OPTION_EMULATE] || !variable || !*variable)) {
+        mention_idle_options(o);
+        return 0;
+    }
+    if (options_read_environment(o, err))
+        return -1;
+    return options_emulate(o);
+}
+
 int cli_filter_p_pre_submit(slurm_opt_t *opt, int offset)
 {
     struct options o = {0};
@@ -259,13 +293,13 @@ int cli_filter_p_pre_submit(slurm_opt_t *opt, int offset)
     char pid[16];
     snprintf(pid, sizeof pid, "%d", (int)getpid());
     setenv(CLIENT_FILTERED_VARIABLE, pid, 1);
-    int rc = read_command_line(&o, &err) || options_read_environment(&o, &err) ? -1 : 0;
-    if (!rc && !options_emulate(&o))
+    int rc = read_options(&o, &err);
+    if (!rc)
         client_export_off();
-    else if (!rc && offset > 0)
+    else if (rc > 0 && offset > 0)
         rc = prism_error_set(&err, PRISM_EXIT_UNSUPPORTED, "--prism-emulate works on whole jobs, not on parts of a heterogeneous one");
-    else if (!rc)
+    else if (rc > 0)
         rc = emulate(opt, &o, &err);
     options_clear(&o);
-    return rc ? refuse(err.text) : SLURM_SUCCESS;
+    return rc < 0 ? refuse(err.text) : SLURM_SUCCESS;
 }

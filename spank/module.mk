@@ -18,3 +18,16 @@ ALL += spank-skipped
 spank-skipped:
 	@echo "prism: no $(SLURM_INCLUDE)/slurm/spank.h: the Slurm plugins are not built (install libslurm-dev or set SLURM_INCLUDE)"
 endif
+
+# The plugins stay in a folder of their own: slurm.conf's PluginDir and plugstack.conf name it (docs/slurm.md).
+SPANK_INSTALLED := $(DESTDIR)$(libdir)/prism/slurm
+.PHONY: install-spank uninstall-spank
+install: install-spank
+install-spank: all
+	@for plugin in spank_prism.so cli_filter_prism.so; do \
+	    [ ! -e $(LIB)/slurm/$$plugin ] || install -D -m 755 $(LIB)/slurm/$$plugin $(SPANK_INSTALLED)/$$plugin || exit 1; \
+	done
+uninstall: uninstall-spank
+uninstall-spank:
+	@rm -f $(SPANK_INSTALLED)/spank_prism.so $(SPANK_INSTALLED)/cli_filter_prism.so
+	@rmdir $(SPANK_INSTALLED) 2>/dev/null || true

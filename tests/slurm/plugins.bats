@@ -211,6 +211,15 @@ E
     [ "$(grep -c '^SLURM_PROCID=' <<<"$output")" -eq 4 ]
     has_not '^(LD_PRELOAD|PRISM_(EMULATE|LAUNCH|NODES|STEP_ID|WORLD)|SLURM_PRISM)'
     has_not 'prism:'
+    # Stray settings, wrong ones too, are no reason to refuse a job that does not ask for emulation.
+    PRISM_PHASE=nonsense PRISM_SANDBOX=x run inside srun hostname
+    [ "$status" -eq 0 ]
+    has_not 'prism:'
+    PRISM_EMULATE=0 run inside srun printenv LD_PRELOAD
+    [ -z "$(grep libprism <<<"$output")" ]
+    run inside srun --prism-sandbox=3 hostname
+    [ "$status" -eq 0 ]
+    says "--prism-sandbox does nothing without --prism-emulate"
 }
 
 @test "the program's exit code comes through" {
@@ -243,6 +252,9 @@ E
     run inside srun --prism-emulate=64 hostname
     [ "$status" -ne 0 ]
     says "unrecognized option"
+    PRISM_EMULATE=64 run inside srun -N2 hostname
+    [ "$status" -eq 0 ]
+    says "PRISM_EMULATE does nothing: spank_prism.so is not in plugstack.conf, or off"
     echo "$line" >"$CLUSTER/etc/plugstack.conf"
     run inside srun --prism-emulate=8 true
     [ "$status" -eq 0 ]
