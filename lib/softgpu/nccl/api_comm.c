@@ -227,7 +227,7 @@ ncclResult_t softnccl_CommAbort(ncclComm_t comm)
 
 ncclResult_t softnccl_CommRevoke(ncclComm_t comm, int flags)
 {
-    ncclResult_t result = sgn_comm_usable(comm, "ncclCommRevoke");
+    ncclResult_t result = sgn_comm_check(comm, "ncclCommRevoke"); /* failed ones can be revoked too */
     if (result == ncclSuccess && flags != NCCL_REVOKE_DEFAULT)
         result = sgn_error(ncclInvalidArgument, "ncclCommRevoke: flags are %d, they must be NCCL_REVOKE_DEFAULT", flags);
     return result != ncclSuccess ? result : sgn_comm_revoke(comm);

@@ -257,6 +257,7 @@ static int start(char text[SGN_TEXT])
     pthread_attr_t attributes;
     pthread_t thread;
     sigset_t all, before;
+    sgn_process_init();
     hub.id = (struct sgn_id){.magic = SGN_ID_MAGIC};
     if (sgn_net_listen(&hub.id, &hub.local_fd, &hub.tcp_fd, text))
         return -1;

@@ -17,6 +17,9 @@ int sgn_hub_new_id(struct sgn_id *id, char text[SGN_TEXT]);
  * idle_seconds, so that ranks elsewhere can finish. Returns at once if nothing is served. */
 void sgn_hub_linger(int idle_seconds);
 
+/* Once a process, before its first thread of ours: what happens at exit and at fork (reader.c). */
+void sgn_process_init(void);
+
 /* In a forked child: forget the hub and close its sockets (its thread did not come along). */
 void sgn_hub_forked(void);
 

@@ -12,6 +12,6 @@ ALL += $(LIB)/softgpu/libnccl.so
 # Tests run where they were built: the libraries are found beside them.
 SGN_TEST_LINK := $(LIB)/softgpu/libnccl.so.2 $(LIB)/softgpu/libcudart.so.13 $(LIB)/softgpu/libcuda.so.1 \
 	-Wl$(softgpu_comma)--disable-new-dtags -Wl$(softgpu_comma)-rpath$(softgpu_comma)'$$$$ORIGIN/../lib/softgpu' -lm
-SGN_TESTS := ops messages comms
+SGN_TESTS := ops messages comms faults time
 $(foreach t,$(SGN_TESTS),$(eval $(call unit_test,softnccl_$(t),lib/softgpu/nccl/test,softnccl_$(t).c ranks.c,,$(SGN_TEST_LINK),$(SOFTGPU_CFLAGS))))
 $(foreach t,$(SGN_TESTS),$(B)/test/softnccl_$(t)): | $(LIB)/softgpu/libnccl.so.2 $(LIB)/softgpu/libcudart.so.13

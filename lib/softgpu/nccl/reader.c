@@ -197,10 +197,10 @@ static void at_exit(int status, void *unused)
     if (status != 0)
         return;
     pthread_mutex_lock(&table_lock);
-    for (struct watched *watched = table; watched; watched = watched->next)
-        sgn_net_send(watched->socket, SGN_LEAVE, NULL, 0, -1);
-    for (struct watched *watched = table; watched; watched = watched->next)
+    for (struct watched *watched = table; watched; watched = watched->next) {
+        sgn_comm_leave(watched->comm);
         shutdown(watched->socket, SHUT_WR);
+    }
     pthread_mutex_unlock(&table_lock);
     sgn_hub_linger(LINGER_SECONDS);
 }
@@ -218,11 +218,23 @@ static void forked(void)
     sgn_hub_forked();
 }
 
+static void register_handlers(void)
+{
+    on_exit(at_exit, NULL);
+    pthread_atfork(NULL, NULL, forked);
+}
+
+void sgn_process_init(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, register_handlers);
+}
+
 static int start(void)
 {
     pthread_attr_t attributes;
     sigset_t all, before;
-    static bool registered;
+    sgn_process_init();
     epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (epoll_fd < 0)
         return -1;
@@ -238,11 +250,6 @@ static int start(void)
         close(epoll_fd);
         epoll_fd = -1;
         return -1;
-    }
-    if (!registered) {
-        on_exit(at_exit, NULL);
-        pthread_atfork(NULL, NULL, forked);
-        registered = true;
     }
     started = true;
     return 0;
