@@ -382,7 +382,8 @@ int emulate_begin(struct daemon *d, const uint32_t *live, uint32_t nlive, struct
     for (uint32_t i = 0; i < nlive; i++)
         em.external[live[i]] = 1;
     em.waiting_for = nlive;
-    em.context = (struct run_context){{d->network, d->graph->gpus_per_node}, d};
+    em.context.daemon = d;
+    duration_model_init(&em.context.model, d->graph, d->network);
     em.payloads = payload_reader_open(d->conf->trace, d->trace_nodes, err);
     if (!em.payloads)
         return -1;
@@ -392,6 +393,8 @@ int emulate_begin(struct daemon *d, const uint32_t *live, uint32_t nlive, struct
                                 .ctx = &em.context};
     struct graph_run_options options = {.external = em.external, .iterations = UINT32_MAX, .lookahead = 2};
     em.run = graph_run_create(d->graph, &ops, &options);
+    if (!em.run)
+        return prism_error_set(err, PRISM_EXIT_TRACE, "the graph in %s is not consistent; capture again", d->conf->trace);
     link_on(LINK_START, on_start);
     for (uint32_t i = 0; i < nlive; i++)
         if (d->ranks[live[i]])
@@ -437,6 +440,7 @@ void emulate_end(struct daemon *d)
         r->phase_data = NULL;
     }
     graph_run_destroy(em.run);
+    duration_model_clear(&em.context.model);
     payload_reader_close(em.payloads);
     for (uint32_t i = 0; i < em.nheld; i++)
         free(em.held[i].parts);
