@@ -7,7 +7,8 @@ SOFTGPU_CFLAGS := -Ilib/abi
 SOFTGPU_CUDA_SOURCES := core/clock.c core/context.c core/device.c core/gate.c core/memory.c core/profile.c core/ranges.c \
 	core/shared.c core/stream.c cuda/copy.c cuda/device_api.c cuda/launch.c cuda/library.c cuda/memop.c \
 	cuda/memory_api.c cuda/per_thread.c cuda/pool.c cuda/stream_api.c cuda/unsupported.c cuda/vmm.c
-SOFTGPU_CUDART_SOURCES := cudart/copy.c cudart/device.c cudart/library.c cudart/memory.c cudart/stream.c
+SOFTGPU_CUDART_SOURCES := cudart/copy.c cudart/device.c cudart/library.c cudart/memory.c cudart/per_thread.c \
+	cudart/stream.c
 
 # -Bsymbolic: what a preloaded library exports does not replace the library's own calls, as with NVIDIA's.
 softgpu_link = -Wl$(softgpu_comma)-soname$(softgpu_comma)$(1) -Wl$(softgpu_comma)-Bsymbolic -Wl$(softgpu_comma)-z$(softgpu_comma)now
@@ -34,7 +35,7 @@ define softgpu_test_real
 $(eval $(call unit_test,softgpu_$(1)_real,lib/softgpu/test,$(1)_real.c,,$(SOFTGPU_TEST_LINK),-isystem $(SOFTGPU_REAL_INCLUDE)))
 $(B)/test/softgpu_$(1)_real: $(LIB)/softgpu/libcuda.so $(LIB)/softgpu/libcudart.so
 endef
-SOFTGPU_TESTS := streams gates
+SOFTGPU_TESTS := streams gates memory devices per_thread
 $(foreach test,$(SOFTGPU_TESTS),$(eval $(call softgpu_test,$(test))))
 ifneq ($(wildcard $(SOFTGPU_REAL_INCLUDE)/cuda.h),)
 $(foreach test,$(SOFTGPU_TESTS),$(eval $(call softgpu_test_real,$(test))))

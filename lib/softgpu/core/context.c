@@ -3,7 +3,7 @@
 
 #include <utlist.h>
 
-#include "softgpu/core/internal.h"
+#include "softgpu/cuda/api.h"
 
 #define CONTEXT_MAGIC 0x53474354u
 #define STACK_DEPTH 32
@@ -167,7 +167,6 @@ CUresult cuCtxCreate_v4(CUcontext *context, CUctxCreateParams *parameters, unsig
     return result;
 }
 
-CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device);
 CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device)
 {
     return cuCtxCreate_v4(context, NULL, flags, device);
