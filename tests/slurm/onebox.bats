@@ -3,7 +3,9 @@
 load helper
 
 setup() {
-    needs_slurm
+    local reason
+    reason=$(lacks_slurm)
+    [ -z "$reason" ] || skip "$reason"
     box=$(mktemp -d /tmp/onebox.XXXXXX)
     second=$(mktemp -d /tmp/onebox.XXXXXX)
 }

@@ -5,7 +5,7 @@
 load helper
 
 setup_file() {
-    needs_plugins
+    [ -z "$(lacks_plugins)" ] || return 0
     # The caller's own settings would count as the user's.
     unset PRISM_EMULATE PRISM_SANDBOX PRISM_ASSISTANTS PRISM_PHASE PRISM_TRACE PRISM_NODES PRISM_DEVICES_PER_NODE
     STANDIN=$(mktemp -d)
@@ -39,7 +39,9 @@ teardown_file() {
 }
 
 setup() {
-    needs_plugins
+    local reason
+    reason=$(lacks_plugins)
+    [ -z "$reason" ] || skip "$reason"
     cd "$STANDIN"
 }
 
