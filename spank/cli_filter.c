@@ -216,14 +216,16 @@ static char *command_name(void)
     return name;
 }
 
-/* NAME.prism in the submit directory, NAME the job's: the same command finds its trace again. malloc'ed. */
+/* prism-trace/NAME in the submit directory, NAME the job's: the same command finds its trace again, and `prism run` takes
+ * the same folder. malloc'ed. */
 static char *default_trace(slurm_opt_t *opt, bool inside)
 {
     const char *given = slurm_option_get(opt, "job-name"), *folder = inside ? getenv("SLURM_SUBMIT_DIR") : NULL;
     char *command = given && *given && !inside ? NULL : command_name(), *path = NULL;
+    static const char under[] = "prism-trace/";
     char file[256];
-    snprintf(file, sizeof file, "%.200s.prism", command && *command ? command : given && *given ? given : "job");
-    for (char *p = file; *p; p++)
+    snprintf(file, sizeof file, "%s%.200s", under, command && *command ? command : given && *given ? given : "job");
+    for (char *p = file + sizeof under - 1; *p; p++)
         if ((unsigned char)*p <= 32 || *p == '/')
             *p = '_';
     free(command);

@@ -100,7 +100,7 @@ const struct option_row option_table[OPTION_COUNT] = {
     [OPTION_SANDBOX] = {"prism-sandbox", "LIST", "ranks that run for real, such as 0,17,4096-4099 (default 0)", "PRISM_SANDBOX", OPTION_REQUIRED, check_sandbox},
     [OPTION_ASSISTANTS] = {"prism-assistants", "K", "GPUs that stand in for the other ranks, 0 = none, recorded results (default planned)", "PRISM_ASSISTANTS", OPTION_REQUIRED, check_assistants},
     [OPTION_PHASE] = {"prism-phase", "auto|capture|calibrate|emulate", "what to do; auto does what the trace still lacks (default)", "PRISM_PHASE", OPTION_REQUIRED, check_phase},
-    [OPTION_TRACE] = {"prism-trace", "DIR", "folder of the trace (default NAME.prism in the working directory, NAME the job's)", "PRISM_TRACE", OPTION_REQUIRED, check_path},
+    [OPTION_TRACE] = {"prism-trace", "DIR", "folder of the trace (default prism-trace/NAME in the submit directory, NAME the job's)", "PRISM_TRACE", OPTION_REQUIRED, check_path},
     [OPTION_GPUS_PER_NODE] = {"prism-gpus-per-node", "G", "GPUs a node of the emulated cluster (default the request's, else 8)", "PRISM_GPUS_PER_NODE", OPTION_REQUIRED, check_gpus_per_node},
     [OPTION_LAYOUT] = {"prism-layout", "NAME:SIZE,...", "parallel dimensions from inner to outer, such as tp:8,dp:64,pp:16", "PRISM_LAYOUT", OPTION_REQUIRED, check_layout},
     [OPTION_FOLD] = {"prism-fold", "NAME,...", "dimensions of which one representative runs in capture, such as dp", "PRISM_FOLD", OPTION_REQUIRED, check_fold},

@@ -111,7 +111,7 @@ setup() {
     has PRISM_LOGICAL_NODES=8
     has PRISM_GPUS_PER_NODE=8
     has PRISM_SANDBOX=0
-    has "PRISM_TRACE=$STANDIN/true.prism"
+    has "PRISM_TRACE=$STANDIN/prism-trace/true"
     has PRISM_NODES=1
     has PRISM_NODE_ID=0
     has PRISM_NODELIST=node0
