@@ -41,4 +41,7 @@ ifneq ($(wildcard $(SOFTGPU_REAL_INCLUDE)/cuda.h),)
 $(foreach test,$(SOFTGPU_TESTS),$(eval $(call softgpu_test_real,$(test))))
 endif
 
+$(eval $(call unit_test,softgpu_symbols,lib/softgpu/test,symbols.c,,,))
+$(B)/test/softgpu_symbols: $(LIB)/softgpu/libcuda.so $(LIB)/softgpu/libcudart.so
+
 -include lib/softgpu/nccl/module.mk
