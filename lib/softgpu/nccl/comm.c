@@ -191,7 +191,8 @@ ncclResult_t sgn_comm_wait_ready(struct ncclComm *comm)
     pthread_mutex_lock(&comm->lock);
     while (comm->state == COMM_CREATED || comm->state == COMM_JOINING)
         pthread_cond_wait(&comm->changed, &comm->lock);
-    ncclResult_t result = comm->state == COMM_FAILED ? comm->result : ncclSuccess;
+    /* One that was ready and failed at once has been made: the failure is an asynchronous one. */
+    ncclResult_t result = comm->state == COMM_FAILED && !comm->places ? comm->result : ncclSuccess;
     if (result != ncclSuccess)
         remember(comm->text);
     pthread_mutex_unlock(&comm->lock);

@@ -144,5 +144,6 @@ void *device_buffer(const void *data, size_t bytes)
         CUDA(cudaMemcpy(buffer, data, bytes, cudaMemcpyHostToDevice));
     else
         CUDA(cudaMemset(buffer, 0, bytes ? bytes : 1));
+    CUDA(cudaStreamSynchronize(NULL)); /* a memset does not wait */
     return buffer;
 }

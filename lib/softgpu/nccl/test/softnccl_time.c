@@ -50,6 +50,14 @@ static struct clock start_clock(struct rank *rank)
     return c;
 }
 
+static void stop_clock(struct clock *c)
+{
+    NCCL(ncclCommDestroy(c->comm));
+    CUDA(cudaEventDestroy(c->before));
+    CUDA(cudaEventDestroy(c->after));
+    CUDA(cudaStreamDestroy(c->stream));
+}
+
 /* All ranks come to the same model time: the end of an all-reduce, long enough for every host to enqueue what follows
  * before it is over. */
 static void align(struct clock *c)
@@ -101,7 +109,7 @@ static void durations(struct rank *rank, double latency, double bandwidth)
     align(&c);
     NCCL(ncclReduceScatter(c.in, c.out, 20000, ncclFloat32, ncclSum, c.comm, c.stream));
     expect(elapsed(&c), (n - 1) * (latency + 80000 / bandwidth), "reduce-scatter");
-    NCCL(ncclCommDestroy(c.comm));
+    stop_clock(&c);
 }
 
 static void one_node(struct rank *rank)
@@ -165,7 +173,7 @@ static void messages(struct rank *rank)
     align(&c);
     NCCL(ncclAlltoAll(c.in, c.out, 10000, ncclFloat32, c.comm, c.stream));
     expect(elapsed(&c), INTER_LATENCY + 2 * 40000 / INTER_BANDWIDTH, "all-to-all");
-    NCCL(ncclCommDestroy(c.comm));
+    stop_clock(&c);
 }
 
 static void test_messages(void **state)
@@ -189,7 +197,7 @@ static void broadcasts(struct rank *rank)
     NCCL(ncclBroadcast(c.in, c.out, 100000, ncclFloat32, 0, c.comm, c.stream));
     double ms = elapsed(&c), late = 4e6 / 200e3, depth = rank->rank ? rank->rank : 1;
     expect(ms, (rank->rank == 3 ? late : 0) + depth * INTRA_LATENCY + bytes / INTRA_BANDWIDTH, "broadcast");
-    NCCL(ncclCommDestroy(c.comm));
+    stop_clock(&c);
 }
 
 static void test_broadcasts(void **state)
@@ -198,41 +206,45 @@ static void test_broadcasts(void **state)
     run_ranks(4, broadcasts, NULL, (struct options){.time_scale = "1", .environment = profile});
 }
 
-/* Two communicators over the same links: the operation that starts second finds half the bandwidth. */
+/* Two communicators over the same links: the operation that starts second finds half the bandwidth. Slow, so that it
+ * surely starts while the first is running. */
+#define SLOW 4
+
 static void contention(struct rank *rank)
 {
     struct clock c = start_clock(rank);
     ncclComm_t other;
     cudaStream_t stream;
-    float *buffer = device_buffer(NULL, 4 << 20);
-    double alone = ring_all_reduce(2, 1600000, INTRA_LATENCY, INTRA_BANDWIDTH);
-    double first = ring_all_reduce(2, 8000000, INTRA_LATENCY, INTRA_BANDWIDTH);
+    cudaEvent_t before, after;
+    float ms, *buffer = device_buffer(NULL, 1 << 20);
+    double alone = ring_all_reduce(2, 400000, INTRA_LATENCY, INTRA_BANDWIDTH);
+    double first = ring_all_reduce(2, 2000000, INTRA_LATENCY, INTRA_BANDWIDTH);
     NCCL(ncclCommSplit(c.comm, 0, 0, &other, NULL));
     CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-    align(&c);
-    NCCL(ncclAllReduce(c.in, c.out, 2000000, ncclFloat32, ncclSum, c.comm, c.stream));
-    usleep(90000); /* while it is running */
-    cudaEvent_t before, after;
-    float ms;
     CUDA(cudaEventCreate(&before));
     CUDA(cudaEventCreate(&after));
+    align(&c); /* 80 ms */
+    NCCL(ncclAllReduce(c.in, c.out, 500000, ncclFloat32, ncclSum, c.comm, c.stream)); /* 160 ms */
+    usleep(140000);
     meet();
-    NCCL(ncclAllReduce(buffer, buffer, 25000, ncclFloat32, ncclSum, other, stream));
+    NCCL(ncclAllReduce(buffer, buffer, 1000, ncclFloat32, ncclSum, other, stream));
     CUDA(cudaEventRecord(before, stream));
-    NCCL(ncclAllReduce(buffer, buffer, 400000, ncclFloat32, ncclSum, other, stream));
+    NCCL(ncclAllReduce(buffer, buffer, 100000, ncclFloat32, ncclSum, other, stream));
     CUDA(cudaEventRecord(after, stream));
-    expect(elapsed(&c), first, "first");
+    expect(elapsed(&c), SLOW * first, "first");
     CUDA(cudaStreamSynchronize(stream));
     CUDA(cudaEventElapsedTime(&ms, before, after));
-    expect(ms, 2 * INTRA_LATENCY + 2 * (alone - 2 * INTRA_LATENCY), "second");
+    expect(ms, SLOW * (2 * INTRA_LATENCY + 2 * (alone - 2 * INTRA_LATENCY)), "second");
     NCCL(ncclCommDestroy(other));
-    NCCL(ncclCommDestroy(c.comm));
+    CUDA(cudaEventDestroy(before));
+    CUDA(cudaEventDestroy(after));
+    stop_clock(&c);
 }
 
 static void test_contention(void **state)
 {
     write_profile("");
-    run_ranks(2, contention, NULL, (struct options){.time_scale = "1", .environment = profile});
+    run_ranks(2, contention, NULL, (struct options){.time_scale = "4", .environment = profile});
 }
 
 /* With jitter: different from operation to operation, the same in every run and on every rank. */
@@ -255,7 +267,7 @@ static void jitter(struct rank *rank)
         CHECK(llabs(*seen - us) <= 1);
     }
     CHECK(different > 3);
-    NCCL(ncclCommDestroy(c.comm));
+    stop_clock(&c);
 }
 
 static void test_jitter(void **state)
