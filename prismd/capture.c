@@ -15,7 +15,6 @@
 #include "trace/payload.h"
 
 static struct payload_writer *payloads;
-static uint8_t *left; /* by world rank: has ended */
 
 /* Everything the group received, part after part: what emulation delivers. */
 static int keep_output(struct daemon *d, const struct group *g)
@@ -52,9 +51,24 @@ static void part_served(struct daemon *d, struct group *g)
         sched_open(d, g);
 }
 
+/* The last hardware queue must stay free: a stream at a closed gate holds one, and with all of them held nothing moves on
+ * the device that could open a gate again. */
+static int check_waiting_streams(struct daemon *d, const struct rank *r)
+{
+    uint32_t closed = 0;
+    for (const struct group *g = r->groups; g; g = g->next_of_rank)
+        closed += g->arrived;
+    if (closed <= CAPTURE_MAX_WAITING)
+        return 0;
+    return daemon_fail(d, PRISM_EXIT_UNSUPPORTED,
+                       "rank %u: %u streams of the program wait in communication at once; capture can serve %d "
+                       "(CUDA_DEVICE_MAX_CONNECTIONS is at most 32, and one hardware queue must stay free)",
+                       r->number, closed, CAPTURE_MAX_WAITING);
+}
+
 static void on_group_arrived(struct daemon *d, struct group *g)
 {
-    if (d->stopping)
+    if (d->stopping || check_waiting_streams(d, g->rank))
         return;
     g->pending = g->nparts + 1; /* one for this function: the group must not open while parts are handed out */
     for (uint32_t i = 0; i < g->nparts; i++) {
@@ -78,15 +92,15 @@ static void on_node(struct daemon *d, struct rank *r, const struct msg_node *m, 
 
 static void note_left(struct daemon *d, uint32_t rank)
 {
-    left[rank] = 1;
     collective_rank_left(d, rank);
+    channel_rank_left(d, rank);
 }
 
 static void on_left(struct daemon *d, uint32_t from, struct bytes_reader *b)
 {
     (void)from;
     uint32_t rank = bytes_get_u32(b);
-    if (!b->bad && rank < d->conf->world && left && !d->stopping)
+    if (!b->bad && rank < d->conf->world && payloads && !d->stopping)
         note_left(d, rank);
 }
 
@@ -113,8 +127,7 @@ const struct phase_ops capture_ops = {
 int capture_begin(struct daemon *d, struct prism_error *err)
 {
     d->graph = graph_create(d->conf->world, d->conf->gpus_per_node);
-    left = calloc(d->conf->world, 1);
-    if (!d->graph || !left)
+    if (!d->graph)
         abort();
     payloads = payload_writer_create(d->conf->trace, d->conf->node, err);
     if (!payloads)
@@ -131,8 +144,6 @@ int capture_end(struct daemon *d, bool ok, struct prism_error *err)
     registry_end(d);
     channel_end();
     collective_end();
-    free(left);
-    left = NULL;
     int rc = 0;
     if (ok && payloads)
         rc = payload_writer_finish(payloads, err);

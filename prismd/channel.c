@@ -26,6 +26,7 @@ struct letter {
 
 static struct letter *letters;
 static channel_delivered on_delivered;
+static uint8_t *has_left; /* by world rank */
 
 static struct letter *find(const struct channel_key *key)
 {
@@ -117,6 +118,24 @@ void channel_send(struct daemon *d, struct group *g, uint32_t part)
     bytes_free(&b);
 }
 
+static void look_for_left(struct daemon *d, const struct letter *l)
+{
+    int from = d->graph->comms[l->key.global].ranks[l->key.from];
+    if (has_left && l->group && has_left[from])
+        daemon_fail(d, PRISM_EXIT_RANK, "rank %d has ended, but rank %u waits for it in Recv", from, l->group->rank->number);
+}
+
+void channel_rank_left(struct daemon *d, uint32_t rank)
+{
+    if (!has_left)
+        has_left = calloc(d->conf->world, 1);
+    if (!has_left)
+        abort();
+    has_left[rank] = 1;
+    for (struct letter *l = letters; l && !d->stopping; l = l->hh.next)
+        look_for_left(d, l);
+}
+
 void channel_recv(struct daemon *d, struct group *g, uint32_t part)
 {
     const struct msg_part *p = &g->parts[part];
@@ -127,6 +146,7 @@ void channel_recv(struct daemon *d, struct group *g, uint32_t part)
         l = add(&key);
         l->group = g;
         l->part = part;
+        look_for_left(d, l);
         return;
     }
     if (!deliver(d, g, part, l->data, l->bytes, p->peer))
@@ -144,4 +164,6 @@ void channel_end(void)
     struct letter *l, *next;
     HASH_ITER(hh, letters, l, next)
         drop(l);
+    free(has_left);
+    has_left = NULL;
 }

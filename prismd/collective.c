@@ -39,6 +39,8 @@ struct collective {
 static struct collective *open_collectives;
 static collective_served on_served;
 static struct payload_writer *payload_file;
+static uint8_t *has_left; /* by world rank */
+static uint32_t nleft;
 
 static struct collective *find_or_add(struct daemon *d, const struct collective_key *key)
 {
@@ -203,6 +205,16 @@ static void complete(struct daemon *d, struct collective *c)
     drop(c);
 }
 
+static void look_for_left(struct daemon *d, const struct collective *c)
+{
+    for (uint32_t i = 0; i < c->size; i++)
+        if (!c->entries[i].arrived && has_left[world_rank(d, c, i)]) {
+            daemon_fail(d, PRISM_EXIT_RANK, "rank %d has ended, but rank %d waits for it in %s (communicator of %u)",
+                        world_rank(d, c, i), world_rank(d, c, c->first), prism_op_name(c->entries[c->first].what.op), c->size);
+            return;
+        }
+}
+
 static void join(struct daemon *d, const struct collective_key *key, uint32_t member, const struct entry *entry)
 {
     struct collective *c = find_or_add(d, key);
@@ -218,6 +230,8 @@ static void join(struct daemon *d, const struct collective_key *key, uint32_t me
         return;
     if (c->arrived == c->size)
         complete(d, c);
+    else if (nleft)
+        look_for_left(d, c);
 }
 
 static void on_arrived(struct daemon *d, uint32_t from, struct bytes_reader *b)
@@ -307,13 +321,14 @@ void collective_arrive(struct daemon *d, struct group *g, uint32_t part)
 
 void collective_rank_left(struct daemon *d, uint32_t rank)
 {
-    for (struct collective *c = open_collectives; c; c = c->hh.next)
-        for (uint32_t i = 0; i < c->size; i++)
-            if (!c->entries[i].arrived && world_rank(d, c, i) == (int)rank) {
-                daemon_fail(d, PRISM_EXIT_RANK, "rank %u has ended, but rank %d waits for it in %s (communicator of %u)",
-                            rank, world_rank(d, c, c->first), prism_op_name(c->entries[c->first].what.op), c->size);
-                return;
-            }
+    if (!has_left)
+        has_left = calloc(d->conf->world, 1);
+    if (!has_left)
+        abort();
+    has_left[rank] = 1;
+    nleft++;
+    for (struct collective *c = open_collectives; c && !d->stopping; c = c->hh.next)
+        look_for_left(d, c);
 }
 
 void collective_begin(collective_served served, struct payload_writer *payloads)
@@ -329,4 +344,7 @@ void collective_end(void)
     struct collective *c, *next;
     HASH_ITER(hh, open_collectives, c, next)
         drop(c);
+    free(has_left);
+    has_left = NULL;
+    nleft = 0;
 }

@@ -13,7 +13,7 @@ void collective_begin(collective_served served, struct payload_writer *payloads)
 void collective_end(void);
 /* Part of an arrived group. */
 void collective_arrive(struct daemon *d, struct group *group, uint32_t part);
-/* A rank has ended; operations that still wait for it can never end: fails the run. */
+/* A rank has ended: operations that wait for it, now or later, can never end and fail the run. */
 void collective_rank_left(struct daemon *d, uint32_t rank);
 
 #endif

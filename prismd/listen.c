@@ -85,7 +85,7 @@ static void send_welcome(struct rank *r)
         .world = d->conf->world,
         .rank = r->number,
         .record_times = d->record_times,
-        .max_waiting = 31,
+        .max_waiting = UINT32_MAX, /* prismd counts at arrival, which is exact: capture.c */
         .region_size = r->region_size,
     };
     char control[CMSG_SPACE(sizeof(int))] = {0};
