@@ -24,7 +24,7 @@ static void set_number(const char *name, uint32_t value)
 /* Prism's own variables are for us; the program does not see them. */
 static void drop_prism_variables(void)
 {
-    static const char *const names[] = {"PRISM_LAUNCH",  "PRISM_EMULATE", "PRISM_SANDBOX", "PRISM_ASSISTANTS",
+    static const char *const names[] = {"PRISM_LAUNCH",  "PRISM_LAUNCH_PID", "PRISM_EMULATE", "PRISM_SANDBOX", "PRISM_ASSISTANTS",
                                         "PRISM_PHASE",   "PRISM_TRACE",   "PRISM_LAYOUT",  "PRISM_FOLD",
                                         "PRISM_SLICES",  "PRISM_PAYLOAD", "PRISM_NETWORK", "PRISM_SCRATCH",
                                         "PRISM_REPORT",  "PRISM_NODES",   "PRISM_NODE_ID", "PRISM_NODELIST",

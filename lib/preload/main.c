@@ -34,11 +34,12 @@ static char **read_arguments(void)
     size_t count = 0;
     for (size_t i = 0; i + 1 < all.len; i++)
         count += !all.data[i];
-    char **argv = calloc(count + 1, sizeof *argv);
+    char **argv = calloc(count + 2, sizeof *argv);
     if (!argv)
         abort();
     size_t k = 0;
-    for (size_t at = 0; k < count; at += strlen((char *)all.data + at) + 1)
+    argv[k++] = (char *)(uintptr_t) "prismd"; /* prismd PROGRAM ARGUMENTS */
+    for (size_t at = 0; k <= count; at += strlen((char *)all.data + at) + 1)
         argv[k++] = (char *)all.data + at;
     return argv; /* kept: exec follows */
 }
@@ -52,17 +53,24 @@ static _Noreturn void launch(const char *prismd)
     exe[n] = '\0';
     char **argv = read_arguments();
     unsetenv("PRISM_LAUNCH");
+    unsetenv("PRISM_LAUNCH_PID");
     setenv("PRISM_PROGRAM_EXE", exe, 1);
     execv(prismd, argv);
     cannot_launch("running", prismd);
 }
 
+/* Slurm gives a task prolog the task's environment: only the process that is named becomes prismd. */
+static int is_meant(void)
+{
+    const char *wanted = getenv("PRISM_LAUNCH"), *pid = getenv("PRISM_LAUNCH_PID");
+    return wanted && !strcmp(wanted, "1") && (!pid || atol(pid) == (long)getpid());
+}
+
 __attribute__((constructor)) static void begin(void)
 {
-    const char *wanted = getenv("PRISM_LAUNCH");
     if (getauxval(AT_SECURE))
         return;
-    if (wanted && !strcmp(wanted, "1")) {
+    if (is_meant()) {
         const char *prismd = getenv("PRISM_PRISMD");
         if (!prismd || !*prismd) {
             errno = ENOENT;
