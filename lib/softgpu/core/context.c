@@ -7,16 +7,23 @@
 
 #define CONTEXT_MAGIC 0x53474354u
 #define STACK_DEPTH 32
+#define MOST_CONTEXTS 1024 /* in the life of a process */
 
 static _Thread_local struct CUctx_st *stack[STACK_DEPTH];
 static _Thread_local int depth;
 
-static struct CUctx_st *all[1024]; /* with sg_lock; never freed, so that a stale handle is told from a live one */
+static struct CUctx_st *all[MOST_CONTEXTS]; /* with sg_lock; never freed, so that a stale handle is told from a live one */
 static int all_count;
 
+/* Handles are looked up, not looked into: they may be anything. */
 bool sg_context_valid(const struct CUctx_st *context)
 {
-    return context && context->magic == CONTEXT_MAGIC;
+    bool valid = false;
+    pthread_mutex_lock(&sg_lock);
+    for (int i = 0; i < all_count && !valid; i++)
+        valid = all[i] == context && context->magic == CONTEXT_MAGIC;
+    pthread_mutex_unlock(&sg_lock);
+    return valid;
 }
 
 struct CUctx_st *sg_context_current(void)
@@ -31,9 +38,11 @@ static CUresult context_create(int device, unsigned flags, struct CUctx_st **out
         return sg_device_get(device) ? CUDA_ERROR_OPERATING_SYSTEM : CUDA_ERROR_INVALID_DEVICE;
     if (!sg_shared_take(opened->shared, sg_profile()->context_bytes, sg_profile()->memory))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    struct CUctx_st *context = calloc(1, sizeof(*context));
-    if (!context)
+    struct CUctx_st *context = all_count < MOST_CONTEXTS ? calloc(1, sizeof(*context)) : NULL;
+    if (!context) {
+        sg_shared_give(opened->shared, sg_profile()->context_bytes);
         return CUDA_ERROR_OUT_OF_MEMORY;
+    }
     context->magic = CONTEXT_MAGIC;
     context->device = device;
     context->flags = flags;
@@ -46,8 +55,7 @@ static CUresult context_create(int device, unsigned flags, struct CUctx_st **out
     }
     context->legacy->legacy = true;
     pthread_mutex_lock(&sg_lock);
-    if (all_count < (int)(sizeof(all) / sizeof(all[0])))
-        all[all_count++] = context;
+    all[all_count++] = context;
     context->id = (unsigned long long)all_count;
     pthread_mutex_unlock(&sg_lock);
     *out = context;
@@ -75,7 +83,7 @@ CUresult sg_context_primary(int device, struct CUctx_st **out)
 
 void sg_device_synchronize(int device)
 {
-    struct CUctx_st *list[sizeof(all) / sizeof(all[0])];
+    struct CUctx_st *list[MOST_CONTEXTS];
     pthread_mutex_lock(&sg_lock);
     int n = 0;
     for (int i = 0; i < all_count; i++)

@@ -1,9 +1,11 @@
-# libnccl.so.2 of the software GPU. Links against the software libcuda.so.1, which offers core/engine.h.
+# libnccl.so.2 of the software GPU. Links against the software libcuda.so.1, which offers core/engine.h, and finds it
+# in its own folder.
 
 SGN_SOURCES := api_comm.c api_work.c batch.c comm.c exports.c group.c hub.c hub_comm.c hub_data.c hub_match.c hub_time.c \
 	links.c model.c net.c reader.c reduce.c types.c
 
-$(eval $(call shared_library,softgpu/libnccl.so.2,lib/softgpu/nccl,$(SGN_SOURCES),,$(call softgpu_link,libnccl.so.2) $$(LIB)/softgpu/libcuda.so.1 -lm,$(SOFTGPU_CFLAGS)))
+SGN_RPATH := -Wl$(softgpu_comma)-rpath$(softgpu_comma)'$$$$ORIGIN'
+$(eval $(call shared_library,softgpu/libnccl.so.2,lib/softgpu/nccl,$(SGN_SOURCES),,$(call softgpu_link,libnccl.so.2) $$(LIB)/softgpu/libcuda.so.1 $(SGN_RPATH) -lm,$(SOFTGPU_CFLAGS)))
 $(LIB)/softgpu/libnccl.so.2: | $(LIB)/softgpu/libcuda.so.1
 $(LIB)/softgpu/libnccl.so: $(LIB)/softgpu/libnccl.so.2
 	@ln -sfn libnccl.so.2 $@

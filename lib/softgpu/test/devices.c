@@ -176,6 +176,8 @@ static float kernel_ms(double ms)
     OK(cudaEventRecord(b, NULL));
     OK(cudaEventSynchronize(b));
     OK(cudaEventElapsedTime(&result, a, b));
+    OK(cudaEventDestroy(a));
+    OK(cudaEventDestroy(b));
     return result;
 }
 
