@@ -83,22 +83,12 @@ void graph_run_destroy(struct graph_run *run)
 {
     if (!run)
         return;
-    for (uint32_t i = 0; i < run->graph->world; i++) {
-        struct run_rank *r = &run->ranks[i];
-        free(r->time);
-        free(r->slots);
-        free(r->group_nodes);
-        free(r->group_comms);
-        free(r->group_before);
-        free(r->group_loop);
-    }
+    for (uint32_t i = 0; i < run->graph->world; i++)
+        run_rank_free(&run->ranks[i]);
     for (uint32_t i = 0; i < run->nexternals; i++)
         free(run->externals[i].live);
     free(run->ranks);
     free(run->lines);
-    free(run->links);
-    free(run->sequences);
-    free(run->loop_first);
     free(run->table.places);
     free(run->waiters);
     free(run->externals);

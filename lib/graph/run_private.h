@@ -57,9 +57,12 @@ struct run_sequence {
 
 struct run_rank {
     const struct graph_rank *recorded;
+    /* Tables; ranks of a class share those of one of them, which keeps the memory in use small. */
     const struct graph_node *nodes;
     const struct run_link *links;
     const struct run_sequence *sequences; /* by part */
+    const uint32_t *line_first;           /* by line: its first node, NONE */
+    const uint32_t *loop_first;           /* by line: its first node within the loop, NONE */
     const float *device_work, *host_work; /* NULL = zero */
     /* Ring by position: the issue time until the node is evaluated, its end afterwards. Positions from
      * floor - max_dep on are kept; floor is a lower bound of the cursors. */
@@ -70,10 +73,9 @@ struct run_rank {
     uint32_t limit;                            /* nodes from here on are not played */
     uint32_t total;                            /* iterations played */
     uint32_t first_line, nstreams, nhosts, open_streams;
-    const uint32_t *loop_first; /* by line: first node within the loop, NONE */
     int64_t *slots;             /* latest end: [0] set-up, [1 + i] iteration i, [1 + total] teardown */
     uint32_t nslots;
-    bool external;
+    bool external, owns_tables;
     /* External ranks: node of each group, by communicator (comms[c] … comms[c + 1]) and ordinal. */
     uint32_t *group_nodes, *group_comms;
     uint32_t *group_before, *group_loop; /* by communicator: groups before the loop, within it */
@@ -114,9 +116,6 @@ struct graph_run {
     struct graph_run_ops ops;
     struct run_rank *ranks;
     struct run_line *lines;
-    struct run_link *links;
-    struct run_sequence *sequences;
-    uint32_t *loop_first;
     uint32_t nlines;
     uint32_t ready, parked;     /* heads of lists */
     uint32_t lookahead, allowed; /* slots above allowed are parked */

@@ -217,8 +217,9 @@ static void set_ring(struct run_rank *r)
     r->mask = size - 1;
 }
 
-static void set_lines(struct graph_run *run, struct run_rank *r, uint32_t rank, const uint32_t *first)
+static void set_lines(struct graph_run *run, struct run_rank *r, uint32_t rank)
 {
+    const uint32_t *first = r->line_first;
     for (uint32_t i = 0; i < r->nstreams + r->nhosts; i++) {
         struct run_line *l = &run->lines[r->first_line + i];
         l->rank = rank;
@@ -236,49 +237,124 @@ static void set_lines(struct graph_run *run, struct run_rank *r, uint32_t rank, 
     }
 }
 
+/* ---- Sharing between ranks of a class ---- */
+
+static uint32_t distance(const struct graph_part *p, const struct graph *g, const struct graph_rank *r, uint32_t comm)
+{
+    uint32_t size = g->comms[r->comms[comm].global].size;
+    return ((uint32_t)p->peer + size - (uint32_t)r->comms[comm].rank) % size;
+}
+
+/* Whether b's tables would be a's: equal nodes, and parts that count alike. (Ranks of a class may write the sends and
+ * receives of a group in another order.) */
+static bool same_tables(const struct graph *g, const struct graph_rank *a, const struct graph_rank *b)
+{
+    if (a->nnodes != b->nnodes || a->nparts != b->nparts || a->nstreams != b->nstreams || a->nhosts != b->nhosts ||
+        a->niterations != b->niterations)
+        return false;
+    if (a->niterations && memcmp(a->iterations, b->iterations, (a->niterations + 1) * sizeof *a->iterations))
+        return false;
+    if (a->nnodes && memcmp(a->nodes, b->nodes, a->nnodes * sizeof *a->nodes))
+        return false;
+    for (uint32_t i = 0; i < a->nnodes; i++)
+        for (uint32_t p = a->nodes[i].first_part; p < a->nodes[i].first_part + a->nodes[i].nparts; p++) {
+            const struct graph_part *x = &a->parts[p], *y = &b->parts[p];
+            if (x->op != y->op)
+                return false;
+            if (graph_feeds(x->op) >= GRAPH_FEEDS_SEND &&
+                distance(x, g, a, a->nodes[i].comm) != distance(y, g, b, a->nodes[i].comm))
+                return false;
+        }
+    return true;
+}
+
+static void own_tables(const struct graph *g, struct run_rank *r)
+{
+    const struct graph_rank *recorded = r->recorded;
+    uint32_t nlines = recorded->nstreams + recorded->nhosts;
+    struct run_link *links = allocate(recorded->nnodes, sizeof *links);
+    struct run_sequence *sequences = allocate(recorded->nparts, sizeof *sequences);
+    uint32_t *loop_first = allocate(nlines, sizeof *loop_first), *line_first = allocate(nlines, sizeof *line_first);
+    set_links(r, links, loop_first, line_first);
+    set_sequences(g, r, sequences);
+    r->owns_tables = true;
+    r->nodes = recorded->nodes;
+    r->links = links;
+    r->sequences = sequences;
+    r->loop_first = loop_first;
+    r->line_first = line_first;
+}
+
+static void share_tables(struct run_rank *r, const struct run_rank *other)
+{
+    r->nodes = other->nodes;
+    r->links = other->links;
+    r->sequences = other->sequences;
+    r->loop_first = other->loop_first;
+    r->line_first = other->line_first;
+}
+
+void run_rank_free(struct run_rank *r)
+{
+    if (r->owns_tables) {
+        free((void *)r->links);
+        free((void *)r->sequences);
+        free((void *)r->loop_first);
+        free((void *)r->line_first);
+    }
+    free(r->time);
+    free(r->slots);
+    free(r->group_nodes);
+    free(r->group_comms);
+    free(r->group_before);
+    free(r->group_loop);
+}
+
+static void set_tables(struct graph_run *run)
+{
+    const struct graph *g = run->graph;
+    struct run_rank **first = allocate(g->nclasses, sizeof *first);
+    for (uint32_t i = 0; i < g->world; i++) {
+        struct run_rank *r = &run->ranks[i];
+        uint32_t klass = g->ranks[i].klass;
+        struct run_rank *other = klass < g->nclasses ? first[klass] : NULL;
+        if (other && same_tables(g, other->recorded, r->recorded)) {
+            share_tables(r, other);
+            continue;
+        }
+        own_tables(g, r);
+        if (!other && klass < g->nclasses)
+            first[klass] = r;
+    }
+    free(first);
+}
+
 void run_setup(struct graph_run *run, const struct graph_run_options *options)
 {
     const struct graph *g = run->graph;
-    size_t nodes = 0, parts = 0, lines = 0, most = 0;
-    for (uint32_t i = 0; i < g->world; i++) {
-        size_t own = (size_t)g->ranks[i].nstreams + g->ranks[i].nhosts;
-        nodes += g->ranks[i].nnodes;
-        parts += g->ranks[i].nparts;
-        lines += own;
-        most = own > most ? own : most;
-    }
     run->ranks = allocate(g->world, sizeof *run->ranks);
-    run->lines = allocate(lines, sizeof *run->lines);
-    run->links = allocate(nodes, sizeof *run->links);
-    run->sequences = allocate(parts, sizeof *run->sequences);
-    run->loop_first = allocate(lines, sizeof *run->loop_first);
-    uint32_t *first = allocate(most, sizeof *first);
-    struct run_link *links = run->links;
-    struct run_sequence *sequences = run->sequences;
     for (uint32_t i = 0; i < g->world; i++) {
         struct run_rank *r = &run->ranks[i];
         r->recorded = &g->ranks[i];
-        r->nodes = r->recorded->nodes;
-        r->links = links;
-        r->sequences = sequences;
-        r->first_line = run->nlines;
-        r->loop_first = &run->loop_first[run->nlines];
         r->external = options->external && options->external[i];
+        r->first_line = run->nlines;
         set_loop(r, options->iterations);
-        set_sequences(g, r, sequences);
+        if (r->external)
+            continue;
+        r->nstreams = r->recorded->nstreams;
+        r->nhosts = r->recorded->nhosts;
+        run->nlines += r->nstreams + r->nhosts;
+    }
+    set_tables(run);
+    set_works(run);
+    run->lines = allocate(run->nlines, sizeof *run->lines);
+    for (uint32_t i = 0; i < g->world; i++) {
+        struct run_rank *r = &run->ranks[i];
         if (r->external) {
             set_groups(r);
-        } else {
-            r->nstreams = r->recorded->nstreams;
-            r->nhosts = r->recorded->nhosts;
-            set_links(r, links, &run->loop_first[run->nlines], first);
-            set_ring(r);
-            set_lines(run, r, i, first);
-            run->nlines += r->nstreams + r->nhosts;
+            continue;
         }
-        links += r->recorded->nnodes;
-        sequences += r->recorded->nparts;
+        set_ring(r);
+        set_lines(run, r, i);
     }
-    free(first);
-    set_works(run);
 }

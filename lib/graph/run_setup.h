@@ -6,5 +6,6 @@
 
 /* Fill ranks, lines and their tables; run->graph is set and valid, everything else zero. */
 void run_setup(struct graph_run *run, const struct graph_run_options *options);
+void run_rank_free(struct run_rank *r);
 
 #endif

@@ -128,6 +128,11 @@ static struct graph *build(const struct shape *s, uint32_t iterations)
         }
         g->ranks[i].iterations = bounds;
         g->ranks[i].niterations = iterations;
+    }
+    graph_find_classes(g);
+    for (uint32_t i = 0; i < s->world; i++) {
+        if (graph_representative(g, g->ranks[i].klass) >= 0)
+            continue; /* as calibrated: one rank of each class is measured */
         graph_alloc_works(g, i);
         for (uint32_t n = 0; n < g->ranks[i].nnodes; n++) {
             g->ranks[i].device_work[n] = g->ranks[i].nodes[n].kind == GRAPH_COMM ? 100e3f + (float)(i * n % 1000) : 500;

@@ -142,9 +142,9 @@ static bool try_comm(const struct graph *g, const struct graph_run_ops *ops, str
     return true;
 }
 
-static int64_t work(const float *works, uint32_t node)
+static int64_t rounded(float work)
 {
-    return works ? (int64_t)((double)works[node] + 0.5) : 0;
+    return (int64_t)((double)work + 0.5);
 }
 
 /* The node waited for, NULL = none. Over loops a distance may point at another kind of node: then it is none. */
@@ -176,7 +176,7 @@ static bool try_node(const struct graph *g, const struct graph_run_ops *ops, str
                 return false;
             from = sync ? before->end : before->issue;
         }
-        n->issue = from + work(g->ranks[rank].host_work, n->recorded);
+        n->issue = from + rounded(graph_host_work(g, rank, n->recorded));
         n->issued = changed = true;
     }
     if (!n->started) {
@@ -190,7 +190,7 @@ static bool try_node(const struct graph *g, const struct graph_run_ops *ops, str
             u--;
         if (!is_sync && u > 0 && !nodes[u - 1].ended)
             return changed;
-        int64_t ready = (u > 0 ? nodes[u - 1].end : t0) + work(g->ranks[rank].device_work, n->recorded);
+        int64_t ready = (u > 0 ? nodes[u - 1].end : t0) + rounded(graph_device_work(g, rank, n->recorded));
         n->start = !is_sync && ready > start ? ready : start;
         n->started = changed = true;
     }

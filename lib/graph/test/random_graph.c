@@ -36,6 +36,7 @@ struct random_shape random_shape(uint64_t *state)
         .teardown = random_below(state, 3),
         .works = random_below(state, 8) != 0,
         .rotate = random_below(state, 2),
+        .alike = random_below(state, 2),
         .drop = random_below(state, 4) ? 0 : 6,
     };
     if (s.drop)
@@ -115,9 +116,11 @@ static void add_groups(struct builder *b)
         if (!drop)
             push_part(parts, n, other, GRAPH_OP_RECV, source, count);
     }
+    struct graph_node node = blank(b, GRAPH_COMM);
     for (uint32_t m = 0; m < size; m++) {
         uint32_t rank = (uint32_t)b->g->comms[c].ranks[m];
-        struct graph_node node = blank(b, GRAPH_COMM);
+        if (!b->shape.alike)
+            node = blank(b, GRAPH_COMM);
         node.comm = c;
         if (!n[m])
             continue;

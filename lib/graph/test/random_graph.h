@@ -11,6 +11,7 @@ struct random_shape {
     uint32_t setup, steps, iterations, teardown; /* global steps */
     bool works;                                  /* random works on every node */
     uint32_t rotate; /* 1: ranks' iterations begin anywhere in the period (sets iterations one less) */
+    bool alike;      /* members of a group use the same stream and host: ranks of equal structure */
     uint32_t drop;   /* one in so many sends or receives is left out (deadlocks); 0 = none */
 };
 

@@ -365,12 +365,43 @@ static void test_live_parts(void **state)
     graph_destroy(w.g);
 }
 
+/* Ranks of one class that write the parts of a group in another order: who is matched with whom must not be taken over
+ * from one to the other. */
+static void test_class_shares_no_order(void **state)
+{
+    struct world w = {.g = graph_create(4, 8), .p2p = 1};
+    world_comm(w.g);
+    for (uint32_t r = 0; r < 4; r++) {
+        int32_t next = (int32_t)(r + 1) % 4, far = (int32_t)(r + 2) % 4, before = (int32_t)(r + 3) % 4;
+        struct graph_node n = {.kind = GRAPH_COMM};
+        struct graph_part ring[2] = {{.op = GRAPH_OP_SEND, .datatype = 7, .peer = next, .count = 4},
+                                     {.op = GRAPH_OP_RECV, .datatype = 7, .peer = before, .count = 4}};
+        struct graph_part both[4] = {{.op = GRAPH_OP_SEND, .datatype = 7, .peer = r % 2 ? next : far, .count = 4},
+                                     {.op = GRAPH_OP_SEND, .datatype = 7, .peer = r % 2 ? far : next, .count = 4},
+                                     {.op = GRAPH_OP_RECV, .datatype = 7, .peer = before, .count = 4},
+                                     {.op = GRAPH_OP_RECV, .datatype = 7, .peer = far, .count = 4}};
+        assert_int_equal(graph_add_node(w.g, r, &n, ring, 2), 0);
+        assert_int_equal(graph_add_node(w.g, r, &n, both, 4), 0);
+    }
+    graph_find_classes(w.g);
+    assert_int_equal(w.g->nclasses, 1);
+    struct graph_run *run = start(&w, NULL);
+    char why[256];
+    if (graph_run_blocked(run, why, sizeof why))
+        fail_msg("%s", why);
+    for (uint32_t r = 0; r < 4; r++)
+        assert_int_equal(w.end[r][1], 2);
+    graph_run_destroy(run);
+    graph_destroy(w.g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_slow_rank),  cmocka_unit_test(test_pipeline_1f1b), cmocka_unit_test(test_pipeline_eager),
         cmocka_unit_test(test_preposted),  cmocka_unit_test(test_rooted),        cmocka_unit_test(test_deadlock),
         cmocka_unit_test(test_external),   cmocka_unit_test(test_lookahead),     cmocka_unit_test(test_live_parts),
+        cmocka_unit_test(test_class_shares_no_order),
     };
     return cmocka_run_group_tests_name("graph_run: by hand", tests, NULL, NULL);
 }

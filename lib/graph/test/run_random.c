@@ -128,11 +128,27 @@ static void compare(struct check *c, const struct oracle *o, const struct graph_
     }
 }
 
+/* Classes, and works of some ranks only: the others take those of their class. */
+static void classify(struct graph *g, uint64_t *state)
+{
+    if (!random_below(state, 3))
+        return;
+    graph_find_classes(g);
+    for (uint32_t r = 0; r < g->world; r++) {
+        if (random_below(state, 2))
+            continue;
+        free(g->ranks[r].device_work);
+        free(g->ranks[r].host_work);
+        g->ranks[r].device_work = g->ranks[r].host_work = NULL;
+    }
+}
+
 static void one_case(uint64_t seed, bool with_externals)
 {
     uint64_t state = seed;
     struct random_shape shape = random_shape(&state);
     struct check c = {.g = random_graph(&state, &shape), .salt = seed, .eager_limit = random_below(&state, 3) * 2000};
+    classify(c.g, &state);
     uint8_t external[8] = {0};
     for (uint32_t r = 0; with_externals && r < shape.world; r++)
         external[r] = random_below(&state, 2) != 0;
