@@ -8,14 +8,26 @@
 #ifdef HAVE_MUNGE
 #include <munge.h>
 
+/* A munge daemon of its own (a test cluster) has its socket elsewhere. */
+static munge_ctx_t make_context(void)
+{
+    munge_ctx_t ctx = munge_ctx_create();
+    const char *socket = getenv("PRISM_MUNGE_SOCKET");
+    if (ctx && socket && *socket)
+        munge_ctx_set(ctx, MUNGE_OPT_SOCKET, socket);
+    return ctx;
+}
+
 char *link_credential_make(const char *text)
 {
     char *credential = NULL;
-    if (munge_encode(&credential, NULL, text, (int)strlen(text)) != EMUNGE_SUCCESS) {
-        free(credential);
-        return NULL;
-    }
-    return credential;
+    munge_ctx_t ctx = make_context();
+    munge_err_t e = munge_encode(&credential, ctx, text, (int)strlen(text));
+    munge_ctx_destroy(ctx);
+    if (e == EMUNGE_SUCCESS)
+        return credential;
+    free(credential);
+    return NULL;
 }
 
 int link_credential_check(const char *credential, const char *text)
@@ -24,7 +36,9 @@ int link_credential_check(const char *credential, const char *text)
     int len = 0;
     uid_t uid = (uid_t)-1;
     gid_t gid;
-    munge_err_t e = munge_decode(credential, NULL, &payload, &len, &uid, &gid);
+    munge_ctx_t ctx = make_context();
+    munge_err_t e = munge_decode(credential, ctx, &payload, &len, &uid, &gid);
+    munge_ctx_destroy(ctx);
     int rc = e == EMUNGE_SUCCESS && uid == geteuid() && len == (int)strlen(text) && !memcmp(payload, text, (size_t)len)
                  ? 0
                  : -1;

@@ -24,11 +24,15 @@ static void set_number(const char *name, uint32_t value)
 /* Prism's own variables are for us; the program does not see them. */
 static void drop_prism_variables(void)
 {
-    static const char *const names[] = {"PRISM_LAUNCH",  "PRISM_LAUNCH_PID", "PRISM_EMULATE", "PRISM_SANDBOX", "PRISM_ASSISTANTS",
-                                        "PRISM_PHASE",   "PRISM_TRACE",   "PRISM_LAYOUT",  "PRISM_FOLD",
-                                        "PRISM_SLICES",  "PRISM_PAYLOAD", "PRISM_NETWORK", "PRISM_SCRATCH",
-                                        "PRISM_REPORT",  "PRISM_NODES",   "PRISM_NODE_ID", "PRISM_NODELIST",
-                                        "PRISM_STEP_ID", "PRISM_PRISMD",  "PRISM_LIBRARY", "PRISM_PROGRAM_EXE"};
+    static const char *const names[] = {
+        "PRISM_LAUNCH",     "PRISM_LAUNCH_PID", "PRISM_PROGRAM_EXE",   "PRISM_PRISMD",  "PRISM_LIBRARY",
+        "PRISM_CONFIG",     "PRISM_WORLD",      "PRISM_LOGICAL_NODES", "PRISM_NODES",   "PRISM_NODE_ID",
+        "PRISM_NODELIST",   "PRISM_STEP_ID",    "PRISM_EMULATE",       "PRISM_SANDBOX", "PRISM_ASSISTANTS",
+        "PRISM_PHASE",      "PRISM_TRACE",      "PRISM_GPUS_PER_NODE", "PRISM_LAYOUT",  "PRISM_FOLD",
+        "PRISM_SLICES",     "PRISM_ITERATIONS", "PRISM_PAYLOAD",       "PRISM_NETWORK", "PRISM_SCRATCH",
+        "PRISM_REPORT",     "PRISM_RUNNABLE",   "PRISM_STAGING",       "PRISM_ON_DIVERGENCE",
+        "PRISM_DEVICES_PER_NODE",
+    };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         unsetenv(names[i]);
 }
