@@ -4,3 +4,4 @@ $(eval $(call static_library,coll,lib/coll,types.c reduce.c combine.c model.c du
 COLL_LIBS := -ljansson -lm
 $(eval $(call unit_test,coll_abi,lib/coll/test,abi.c,coll common,$(COLL_LIBS),-Ilib/abi))
 $(eval $(call unit_test,coll_reduce,lib/coll/test,reduce.c,coll common,$(COLL_LIBS)))
+$(eval $(call unit_test,coll_plan,lib/coll/test,plan.c interpret.c,coll common,$(COLL_LIBS)))
