@@ -26,6 +26,7 @@ struct batch {
     uint8_t *body; /* owned: the answer with its payload */
     uint64_t arena_offset, arena_bytes;
     bool in_arena;
+    struct sgn_doorbell *doorbell; /* in the arena, at the start of the batch's block */
     uint8_t *staging; /* owned: payload to send where there is no arena */
 };
 
@@ -124,16 +125,21 @@ static void copy_out(struct batch *batch)
 static uint8_t *prepare_arena(struct batch *batch, uint64_t in_bytes, uint64_t out_bytes)
 {
     struct ncclComm *comm = batch->comm;
+    uint64_t bell = aligned(sizeof(struct sgn_doorbell));
     if (!comm->arena)
         return NULL;
     pthread_mutex_lock(&comm->lock);
-    batch->in_arena = arena_take(comm, aligned(in_bytes + out_bytes + 1), &batch->arena_offset);
+    batch->in_arena = arena_take(comm, bell + aligned(in_bytes + out_bytes), &batch->arena_offset);
+    if (batch->in_arena) {
+        batch->doorbell = (struct sgn_doorbell *)(void *)((char *)comm->arena + batch->arena_offset);
+        atomic_store(&batch->doorbell->ring, SGN_QUIET);
+    }
     pthread_mutex_unlock(&comm->lock);
     if (!batch->in_arena)
         return NULL;
     for (struct work *work = batch->works; work; work = work->next) {
-        work->task.in_offset += batch->arena_offset;
-        work->task.out_offset += batch->arena_offset + in_bytes;
+        work->task.in_offset += batch->arena_offset + bell;
+        work->task.out_offset += batch->arena_offset + bell + in_bytes;
     }
     return comm->arena;
 }
@@ -159,7 +165,7 @@ static int post(struct batch *batch)
         copy_in(work, base + work->task.in_offset);
     }
     struct sgn_batch head = {.id = batch->id, .start_ns = batch->start_ns, .tasks = batch->count,
-                             .out_bytes = batch->in_arena ? 0 : out_bytes};
+                             .out_bytes = batch->in_arena ? 0 : out_bytes, .doorbell = batch->arena_offset};
     struct sgn_part parts[] = {{&head, sizeof(head)}, {tasks, batch->count * sizeof(*tasks)},
                                {batch->staging, batch->in_arena ? 0 : in_bytes}};
     int result = sgn_comm_send(batch->comm, SGN_BATCH, parts, 3);
@@ -185,6 +191,28 @@ static void remove_posted(struct ncclComm *comm, const struct batch *batch)
         *at = batch->next;
 }
 
+/* Posted; wait for the answer or the end of the communicator. Called and returns with comm->lock held. */
+static void await(struct batch *batch)
+{
+    struct ncclComm *comm = batch->comm;
+    if (batch->in_arena && !sgn_comm_broken(comm)) {
+        pthread_mutex_unlock(&comm->lock);
+        batch->answered = sgn_doorbell_wait(batch->doorbell) == SGN_ANSWERED;
+        pthread_mutex_lock(&comm->lock);
+        batch->answer.begin_ns = batch->doorbell->begin_ns;
+        batch->answer.end_ns = batch->doorbell->end_ns;
+    }
+    while (!batch->in_arena && !batch->answered && !sgn_comm_broken(comm))
+        pthread_cond_wait(&comm->changed, &comm->lock);
+}
+
+void sgn_batch_give_up(struct ncclComm *comm)
+{
+    for (struct batch *batch = comm->posted; batch; batch = batch->next)
+        if (batch->doorbell)
+            sgn_doorbell_ring(batch->doorbell, SGN_GIVEN_UP);
+}
+
 /* The last stream has come. Called and returns with comm->lock held. */
 static void execute(struct batch *batch)
 {
@@ -205,8 +233,7 @@ static void execute(struct batch *batch)
         if (posted && !sgn_comm_broken(comm))
             sgn_comm_fail_locked(comm, ncclSystemError, "an operation could not be posted: out of memory, or the process "
                                                         "that serves the communicator is gone");
-        while (!batch->answered && !sgn_comm_broken(comm))
-            pthread_cond_wait(&comm->changed, &comm->lock);
+        await(batch);
         remove_posted(comm, batch);
     }
     if (batch->answered) {

@@ -246,6 +246,7 @@ void sgn_comm_fail_locked(struct ncclComm *comm, ncclResult_t result, const char
         if (tell) /* the streams go on with results that are not there: never do that silently */
             fprintf(stderr, "softgpu nccl: rank %d: %s\n", comm->rank, text);
     }
+    sgn_batch_give_up(comm);
     pthread_cond_broadcast(&comm->changed);
 }
 
@@ -314,6 +315,7 @@ ncclResult_t sgn_comm_abort(struct ncclComm *comm)
     pthread_mutex_lock(&comm->lock);
     bool busy = comm->outstanding > 0;
     comm->state = COMM_ABORTED;
+    sgn_batch_give_up(comm);
     pthread_cond_broadcast(&comm->changed);
     pthread_mutex_unlock(&comm->lock);
     if (!pthread_mutex_trylock(&comm->send_lock)) { /* a stream may be stuck in a send: then the end of the socket tells */
@@ -333,6 +335,7 @@ ncclResult_t sgn_comm_revoke(struct ncclComm *comm)
     pthread_mutex_lock(&comm->lock);
     bool first = !comm->revoked;
     comm->revoked = true;
+    sgn_batch_give_up(comm);
     pthread_cond_broadcast(&comm->changed);
     pthread_mutex_unlock(&comm->lock);
     if (first)

@@ -126,6 +126,8 @@ struct work {
 
 /* Enqueue works (all of comm, in order; consumed) on their streams. */
 ncclResult_t sgn_batch_launch(struct ncclComm *comm, struct work *works);
+/* Wake the batches that wait for their answers: there will be none. Caller holds comm->lock. */
+void sgn_batch_give_up(struct ncclComm *comm);
 /* An ANSWER frame came: body is taken if it is for a batch. Called by the reader, without locks. */
 void sgn_batch_answered(struct ncclComm *comm, uint8_t **body, size_t bytes);
 

@@ -132,18 +132,15 @@ static void handle_frame(struct hub_conn *conn)
         hub_drop(conn);
 }
 
+/* One frame: there is rarely a second one, and epoll tells if there is. */
 static void receive(struct hub_conn *conn)
 {
     /* Before HELLO the peer may be anybody. */
-    while (!conn->dead) {
-        enum sgn_read got = sgn_reader_step(&conn->reader, conn->fd,
-                                            conn->comm ? FRAME_LIMIT : sizeof(struct sgn_hello));
-        if (got == SGN_READ_MORE)
-            return;
-        if (got == SGN_READ_END) {
-            hub_drop(conn);
-            return;
-        }
+    uint64_t limit = conn->comm ? FRAME_LIMIT : sizeof(struct sgn_hello);
+    enum sgn_read got = conn->dead ? SGN_READ_MORE : sgn_reader_step(&conn->reader, conn->fd, limit);
+    if (got == SGN_READ_END) {
+        hub_drop(conn);
+    } else if (got == SGN_READ_FRAME) {
         handle_frame(conn);
         sgn_reader_next(&conn->reader);
     }

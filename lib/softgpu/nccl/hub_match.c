@@ -48,6 +48,13 @@ static void batch_answer(struct hub_batch *batch)
     struct hub_conn *conn = batch->comm->members[batch->rank].conn;
     struct sgn_answer answer = {batch->id, batch->begin_ns, batch->end_ns};
     struct hub_chunk *chunk = batch->answer;
+    if (batch->doorbell) {
+        batch->doorbell->begin_ns = batch->begin_ns;
+        batch->doorbell->end_ns = batch->end_ns;
+        sgn_doorbell_ring(batch->doorbell, SGN_ANSWERED);
+        batch_free(batch);
+        return;
+    }
     memcpy(chunk->data + sizeof(struct sgn_frame), &answer, sizeof(answer));
     batch->answer = NULL;
     batch_free(batch);
@@ -99,10 +106,13 @@ static struct hub_batch *batch_create(struct hub_conn *conn, uint8_t *body, size
         goto fail;
     memcpy(&head, body, sizeof(head));
     size_t prefix = sizeof(head) + (size_t)head.tasks * sizeof(struct sgn_task);
-    if (head.tasks == 0 || bytes < prefix || (conn->arena && head.out_bytes))
+    if (head.tasks == 0 || bytes < prefix)
         goto fail;
-    batch->answer = hub_chunk_create(SGN_ANSWER, sizeof(struct sgn_answer) + head.out_bytes);
-    if (!batch->answer)
+    if (conn->arena && (head.doorbell % SGN_ALIGN || head.doorbell >= SGN_ARENA_BYTES))
+        goto fail;
+    if (conn->arena)
+        batch->doorbell = (struct sgn_doorbell *)(void *)((uint8_t *)conn->arena + head.doorbell);
+    else if (!(batch->answer = hub_chunk_create(SGN_ANSWER, sizeof(struct sgn_answer) + head.out_bytes)))
         goto fail;
     batch->comm = conn->comm;
     batch->rank = conn->rank;

@@ -51,7 +51,8 @@ struct hub_batch {
     const uint8_t *in;          /* what in_offset counts from */
     uint8_t *out;               /* what out_offset counts from */
     uint8_t *body;              /* owned: the frame */
-    struct hub_chunk *answer;   /* owned */
+    struct hub_chunk *answer;   /* owned; NULL with a doorbell */
+    struct sgn_doorbell *doorbell;
 };
 
 struct hub_member {

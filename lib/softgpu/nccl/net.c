@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <ifaddrs.h>
 #include <inttypes.h>
+#include <linux/futex.h>
 #include <net/if.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -15,6 +16,7 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -327,4 +329,24 @@ void sgn_arena_unmap(void *base)
 {
     if (base)
         munmap(base, SGN_ARENA_BYTES);
+}
+
+static long futex(_Atomic uint32_t *word, int operation, uint32_t value)
+{
+    return syscall(SYS_futex, word, operation, value, NULL, NULL, 0); /* not PRIVATE: two processes */
+}
+
+void sgn_doorbell_ring(struct sgn_doorbell *doorbell, enum sgn_bell ring)
+{
+    uint32_t quiet = SGN_QUIET;
+    if (atomic_compare_exchange_strong(&doorbell->ring, &quiet, (uint32_t)ring))
+        futex(&doorbell->ring, FUTEX_WAKE, 1);
+}
+
+enum sgn_bell sgn_doorbell_wait(struct sgn_doorbell *doorbell)
+{
+    uint32_t ring;
+    while ((ring = atomic_load(&doorbell->ring)) == SGN_QUIET)
+        futex(&doorbell->ring, FUTEX_WAIT, SGN_QUIET);
+    return (enum sgn_bell)ring;
 }

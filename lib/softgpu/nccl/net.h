@@ -46,4 +46,8 @@ int sgn_arena_create(void **base); /* file descriptor, or -1: do without */
 void *sgn_arena_map(int fd);       /* NULL: cannot */
 void sgn_arena_unmap(void *base);  /* takes NULL */
 
+/* Change a quiet doorbell to `ring` and wake who waits for it, in any process. No effect once it has rung. */
+void sgn_doorbell_ring(struct sgn_doorbell *doorbell, enum sgn_bell ring);
+enum sgn_bell sgn_doorbell_wait(struct sgn_doorbell *doorbell); /* until it rings */
+
 #endif

@@ -158,20 +158,16 @@ static void handle(struct watched *watched)
     sgn_reader_next(reader);
 }
 
-static void read_all(uint64_t key)
+static void read_one(uint64_t key)
 {
     struct watched *watched = table;
     while (watched && watched->key != key)
         watched = watched->next;
-    for (bool more = watched != NULL; more;) {
-        enum sgn_read got = sgn_reader_step(&watched->reader, watched->socket, FRAME_LIMIT);
-        if (got == SGN_READ_FRAME)
-            handle(watched);
-        else
-            more = false;
-        if (got == SGN_READ_END)
-            on_end(watched);
-    }
+    enum sgn_read got = watched ? sgn_reader_step(&watched->reader, watched->socket, FRAME_LIMIT) : SGN_READ_MORE;
+    if (got == SGN_READ_FRAME) /* if there are more, epoll tells */
+        handle(watched);
+    else if (got == SGN_READ_END)
+        on_end(watched);
 }
 
 static void *run(void *unused)
@@ -183,7 +179,7 @@ static void *run(void *unused)
             return NULL;
         pthread_mutex_lock(&table_lock);
         for (int i = 0; i < got; i++)
-            read_all(events[i].data.u64);
+            read_one(events[i].data.u64);
         pthread_mutex_unlock(&table_lock);
     }
 }

@@ -9,11 +9,14 @@
  *     hub -> rank   READY once all ranks are there; ANSWER a BATCH; CHILD a CONTROL; FAILED once something went wrong
  *
  * Payload. On one host a rank hands the hub a memory file (its arena) with HELLO; in_offset and out_offset of a task
- * are places in it, and the hub reads and writes there. Otherwise payload follows the frame's structures.
+ * are places in it, and the hub reads and writes there; the answer itself is written there too, into the batch's
+ * doorbell, and the stream's thread that waits on that word is woken without a frame. Otherwise payload follows the
+ * frame's structures.
  */
 #ifndef SOFTGPU_NCCL_WIRE_H
 #define SOFTGPU_NCCL_WIRE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -114,6 +117,7 @@ struct sgn_batch {
     uint32_t tasks;
     uint32_t unused;
     uint64_t out_bytes; /* of the payload that ANSWER carries; 0 with an arena */
+    uint64_t doorbell;  /* with an arena: where a struct sgn_doorbell is, instead of ANSWER */
     /* struct sgn_task[tasks], payload follow */
 };
 
@@ -121,6 +125,14 @@ struct sgn_answer {
     uint64_t id;
     int64_t begin_ns, end_ns; /* model time: bytes moved from begin to end */
     /* payload follows */
+};
+
+enum sgn_bell { SGN_QUIET, SGN_ANSWERED, SGN_GIVEN_UP };
+
+struct sgn_doorbell {
+    _Atomic uint32_t ring; /* futex: enum sgn_bell */
+    uint32_t unused;
+    int64_t begin_ns, end_ns; /* valid once ANSWERED */
 };
 
 struct sgn_control {
