@@ -1,4 +1,5 @@
-/* check.c - do the ranks' records fit together: every collective with all its members, every send with its receive. */
+/* check.c - do the ranks' records fit together: every collective with all its members, every send with its
+ * receive. */
 #include <stdlib.h>
 
 #include "graph/feeds.h"
@@ -71,9 +72,10 @@ static int differs(const struct checking *c, const char *what, const struct wher
 {
     return prism_error_set(
         c->err, PRISM_EXIT_TRACE,
-        "communicator %u of the trace: %s differs: rank %u, node %u has %s (%llu elements, datatype %u, reduction %u, root "
-        "%d), rank %u, node %u has %s (%llu elements, datatype %u, reduction %u, root %d); NCCL would hang or fail here: "
-        "correct the program, then capture again",
+        "communicator %u of the trace: %s differs: "
+        "rank %u, node %u has %s (%llu elements, datatype %u, reduction %u, root %d), "
+        "rank %u, node %u has %s (%llu elements, datatype %u, reduction %u, root %d); "
+        "NCCL would hang or fail here: correct the program, then capture again",
         c->comm, what, a->rank, a->node, graph_op_name(a->part->op), (unsigned long long)a->part->count,
         a->part->datatype, a->part->redop, a->part->peer, b->rank, b->node, graph_op_name(b->part->op),
         (unsigned long long)b->part->count, b->part->datatype, b->part->redop, b->part->peer);
@@ -93,10 +95,11 @@ static int check_collective(struct checking *c, uint32_t number, struct where w)
 static int missing_collective(const struct checking *c, uint32_t rank, uint32_t number)
 {
     const struct where *other = (struct where *)c->collectives.data + number;
-    return prism_error_set(c->err, PRISM_EXIT_TRACE,
-                           "rank %u did not take part in %s number %u on communicator %u of the trace (rank %u, node %u did); "
-                           "did it end early? capture again",
-                           rank, graph_op_name(other->part->op), number, c->comm, other->rank, other->node);
+    return prism_error_set(
+        c->err, PRISM_EXIT_TRACE,
+        "rank %u did not take part in %s number %u on communicator %u of the trace (rank %u, node %u did); "
+        "did it end early? capture again",
+        rank, graph_op_name(other->part->op), number, c->comm, other->rank, other->node);
 }
 
 /* ---- Members ---- */
@@ -105,8 +108,8 @@ static void add_message(struct checking *c, const struct where *w, int32_t self,
 {
     bool send = w->part->op == GRAPH_OP_SEND;
     uint32_t *number = &c->numbers[(uint32_t)w->part->peer + (send ? 0 : size)];
-    *(struct message *)append(&c->messages, sizeof(struct message)) = (struct message){
-        send ? self : w->part->peer, send ? w->part->peer : self, (*number)++, *w};
+    *(struct message *)append(&c->messages, sizeof(struct message)) =
+        (struct message){send ? self : w->part->peer, send ? w->part->peer : self, (*number)++, *w};
 }
 
 static int add_member(struct checking *c, uint32_t rank, int32_t self, uint32_t local, uint32_t *collectives)
@@ -156,12 +159,12 @@ static int alone(const struct checking *c, const struct message *m)
 {
     const int32_t *ranks = c->g->comms[c->comm].ranks;
     bool send = m->where.part->op == GRAPH_OP_SEND;
-    return prism_error_set(c->err, PRISM_EXIT_TRACE,
-                           "rank %u, node %u: %s number %u %s rank %d on communicator %u of the trace has no %s there; did "
-                           "that rank end early? capture again",
-                           m->where.rank, m->where.node, graph_op_name(m->where.part->op), m->number,
-                           send ? "to" : "from", ranks[send ? m->destination : m->source], c->comm,
-                           send ? "receive" : "send");
+    return prism_error_set(
+        c->err, PRISM_EXIT_TRACE,
+        "rank %u, node %u: %s number %u %s rank %d on communicator %u of the trace has no %s there; did "
+        "that rank end early? capture again",
+        m->where.rank, m->where.node, graph_op_name(m->where.part->op), m->number, send ? "to" : "from",
+        ranks[send ? m->destination : m->source], c->comm, send ? "receive" : "send");
 }
 
 static int check_messages(const struct checking *c)

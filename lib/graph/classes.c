@@ -27,7 +27,11 @@ static XXH128_hash_t hash_rank(XXH3_state_t *hash, const struct graph *g, const 
     for (uint32_t i = 0; i < r->nnodes; i++) {
         const struct graph_node *n = &r->nodes[i];
         bool comm = n->kind == GRAPH_COMM;
-        uint32_t words[] = {n->kind, n->host, n->kind == GRAPH_SYNC ? 0 : n->stream, n->dep, comm ? n->comm : 0,
+        uint32_t words[] = {n->kind,
+                            n->host,
+                            n->kind == GRAPH_SYNC ? 0 : n->stream,
+                            n->dep,
+                            comm ? n->comm : 0,
                             comm ? n->ordinal : 0};
         XXH3_128bits_update(hash, words, sizeof words);
         if (comm)

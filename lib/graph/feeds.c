@@ -3,8 +3,8 @@
 const char *graph_op_name(uint8_t op)
 {
     static const char *const names[GRAPH_OP_END] = {
-        "no operation", "all-reduce", "reduce", "broadcast", "all-gather", "reduce-scatter",
-        "all-to-all",   "gather",     "scatter", "send",     "receive",
+        "no operation", "all-reduce", "reduce",  "broadcast", "all-gather", "reduce-scatter",
+        "all-to-all",   "gather",     "scatter", "send",      "receive",
     };
     return names[op < GRAPH_OP_END ? op : 0];
 }

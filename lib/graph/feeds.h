@@ -1,7 +1,7 @@
 /* feeds.h - who waits for whom in an operation: the table feeds(op, p) of DESIGN section 4.
  *
- * lib/graph stands below lib/coll, so it repeats the numbers of enum prism_op (coll/types.h); test/feeds.c asserts that
- * they agree.
+ * lib/graph stands below lib/coll, so it repeats the numbers of enum prism_op (coll/types.h); test/feeds.c
+ * asserts that they agree.
  */
 #ifndef PRISM_GRAPH_FEEDS_H
 #define PRISM_GRAPH_FEEDS_H

@@ -2,9 +2,10 @@
 #ifndef PRISM_GRAPH_FORMAT_H
 #define PRISM_GRAPH_FORMAT_H
 
-#define GRAPH_MAGIC      "PRSMGRPH"
-#define GRAPH_VERSION    1u
-#define GRAPH_HEADER     40u /* magic, version, world, GPUs a node, communicators, classes, reserved, raw bytes */
+#define GRAPH_MAGIC   "PRSMGRPH"
+#define GRAPH_VERSION 1u
+#define GRAPH_HEADER  40u /* magic, version, world, GPUs a node, communicators, classes, reserved, raw bytes \
+                           */
 #define GRAPH_WINDOW_LOG 24 /* of zstd: blocks of equal ranks lie that near */
 #define GRAPH_WORLD_MAX  1048576u
 #define GRAPH_RANK_FIXED 29u /* bytes of a rank's block before its columns */

@@ -78,8 +78,8 @@ static int get_comms(struct bytes_reader *r, struct graph *g, uint32_t ncomms)
     return r->bad || r->pos != r->len ? -1 : 0;
 }
 
-#define COLUMN(bits, list, n, value)                                                                                  \
-    for (uint32_t i = 0; i < (n); i++)                                                                                \
+#define COLUMN(bits, list, n, value)                                                                         \
+    for (uint32_t i = 0; i < (n); i++)                                                                       \
     (list)[i].value = bytes_get_u##bits(b)
 
 static void get_nodes(struct bytes_reader *b, struct graph_rank *r)
@@ -128,13 +128,18 @@ static int get_rank(struct bytes_reader *b, struct graph_rank *r)
     uint32_t nstreams = bytes_get_u32(b), nhosts = bytes_get_u32(b), klass = bytes_get_u32(b);
     uint32_t niterations = bytes_get_u32(b);
     uint8_t works = bytes_get_u8(b);
-    uint64_t need = 8 * (uint64_t)ncomms + GRAPH_NODE_BYTES * (uint64_t)nnodes + GRAPH_PART_BYTES * (uint64_t)nparts +
-                    (niterations ? 4 * ((uint64_t)niterations + 1) : 0) +
-                    4 * (uint64_t)nnodes * ((works & GRAPH_HAS_DEVICE_WORK) + (works & GRAPH_HAS_HOST_WORK) / 2);
-    if (b->bad || need != b->len - b->pos || nstreams > GRAPH_STREAMS_MAX || nhosts > UINT16_MAX + 1u || works > 3 ||
-        ncomms > GRAPH_COMMS_MAX)
+    uint64_t need =
+        8 * (uint64_t)ncomms + GRAPH_NODE_BYTES * (uint64_t)nnodes + GRAPH_PART_BYTES * (uint64_t)nparts +
+        (niterations ? 4 * ((uint64_t)niterations + 1) : 0) +
+        4 * (uint64_t)nnodes * ((works & GRAPH_HAS_DEVICE_WORK) + (works & GRAPH_HAS_HOST_WORK) / 2);
+    if (b->bad || need != b->len - b->pos || nstreams > GRAPH_STREAMS_MAX || nhosts > UINT16_MAX + 1u ||
+        works > 3 || ncomms > GRAPH_COMMS_MAX)
         return -1;
-    *r = (struct graph_rank){.nnodes = nnodes, .nparts = nparts, .ncomms = ncomms, .nstreams = nstreams, .nhosts = nhosts,
+    *r = (struct graph_rank){.nnodes = nnodes,
+                             .nparts = nparts,
+                             .ncomms = ncomms,
+                             .nstreams = nstreams,
+                             .nhosts = nhosts,
                              .klass = klass};
     r->comms = array(ncomms, sizeof *r->comms);
     r->nodes = array(nnodes, sizeof *r->nodes);
@@ -171,7 +176,8 @@ static int get_body(struct input *in, struct graph *g, uint32_t ncomms)
 
 static struct graph *refuse(struct prism_error *err, const char *what)
 {
-    prism_error_set(err, PRISM_EXIT_TRACE, "graph.bin is damaged (%s); capture again, or name another trace", what);
+    prism_error_set(err, PRISM_EXIT_TRACE, "graph.bin is damaged (%s); capture again, or name another trace",
+                    what);
     return NULL;
 }
 
@@ -179,12 +185,14 @@ struct graph *graph_read(const void *data, size_t len, struct prism_error *err)
 {
     if (len < GRAPH_HEADER + 8 || memcmp(data, GRAPH_MAGIC, 8))
         return refuse(err, len < GRAPH_HEADER + 8 ? "too short" : "not a graph");
-    struct bytes_reader r = bytes_reader_init(data, len), tail = bytes_reader_init((const char *)data + len - 8, 8);
+    struct bytes_reader r = bytes_reader_init(data, len),
+                        tail = bytes_reader_init((const char *)data + len - 8, 8);
     bytes_get(&r, 8);
     uint32_t version = bytes_get_u32(&r);
     if (version != GRAPH_VERSION) {
         prism_error_set(err, PRISM_EXIT_TRACE,
-                        "graph.bin is of version %u, this Prism reads version %u; capture again, or use the Prism that made "
+                        "graph.bin is of version %u, this Prism reads version %u; capture again, or use the "
+                        "Prism that made "
                         "it",
                         version, GRAPH_VERSION);
         return NULL;
@@ -199,7 +207,8 @@ struct graph *graph_read(const void *data, size_t len, struct prism_error *err)
         return refuse(err, "sizes");
     struct graph *g = graph_create(world, gpus_per_node);
     g->nclasses = nclasses;
-    struct input in = {.zstd = ZSTD_createDCtx(), .in = {(const char *)data + GRAPH_HEADER, len - GRAPH_HEADER - 8, 0},
+    struct input in = {.zstd = ZSTD_createDCtx(),
+                       .in = {(const char *)data + GRAPH_HEADER, len - GRAPH_HEADER - 8, 0},
                        .left = raw};
     if (!in.zstd)
         abort();

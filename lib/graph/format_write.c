@@ -48,8 +48,8 @@ static void put_comms(struct bytes *b, const struct graph *g)
     }
 }
 
-#define COLUMN(bits, list, n, value)                                                                                  \
-    for (uint32_t i = 0; i < (n); i++)                                                                                \
+#define COLUMN(bits, list, n, value)                                                                         \
+    for (uint32_t i = 0; i < (n); i++)                                                                       \
     bytes_put_u##bits(b, (list)[i].value)
 
 /* Ordinals count on, so what is kept is how far they are off: zeroes. */
@@ -84,7 +84,8 @@ static void put_rank(struct bytes *b, const struct graph_rank *r)
     bytes_put_u32(b, r->nhosts);
     bytes_put_u32(b, r->klass);
     bytes_put_u32(b, r->niterations);
-    bytes_put_u8(b, (uint8_t)((r->device_work ? GRAPH_HAS_DEVICE_WORK : 0) | (r->host_work ? GRAPH_HAS_HOST_WORK : 0)));
+    bytes_put_u8(b, (uint8_t)((r->device_work ? GRAPH_HAS_DEVICE_WORK : 0) |
+                              (r->host_work ? GRAPH_HAS_HOST_WORK : 0)));
     for (uint32_t i = 0; i < r->ncomms; i++) {
         bytes_put_u32(b, (uint32_t)r->comms[i].global);
         bytes_put_u32(b, (uint32_t)r->comms[i].rank);

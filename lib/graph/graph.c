@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Arrays grow when their length is a power of two, so that no capacity has to be kept: room for need elements where
- * have are in use. */
+/* Arrays grow when their length is a power of two, so that no capacity has to be kept: room for need elements
+ * where have are in use. */
 static void *grow(void *array, uint32_t have, uint32_t need, size_t size)
 {
     uint64_t cap = 1;
@@ -94,14 +94,15 @@ static bool works_measured(const struct graph_rank *r)
     return r->device_work || r->host_work;
 }
 
-int graph_add_node(struct graph *g, uint32_t rank, const struct graph_node *node, const struct graph_part *parts,
-                   uint32_t nparts)
+int graph_add_node(struct graph *g, uint32_t rank, const struct graph_node *node,
+                   const struct graph_part *parts, uint32_t nparts)
 {
-    if (rank >= g->world || node->kind < GRAPH_COMM || node->kind > GRAPH_JOIN || works_measured(&g->ranks[rank]))
+    if (rank >= g->world || node->kind < GRAPH_COMM || node->kind > GRAPH_JOIN ||
+        works_measured(&g->ranks[rank]))
         return -1;
     struct graph_rank *r = &g->ranks[rank];
-    if (node->dep > r->nnodes || (node->kind == GRAPH_COMM) != (nparts > 0) || nparts > UINT32_MAX - r->nparts ||
-        node->stream >= GRAPH_STREAMS_MAX)
+    if (node->dep > r->nnodes || (node->kind == GRAPH_COMM) != (nparts > 0) ||
+        nparts > UINT32_MAX - r->nparts || node->stream >= GRAPH_STREAMS_MAX)
         return -1;
     r->nodes = grow(r->nodes, r->nnodes, r->nnodes + 1, sizeof *r->nodes);
     struct graph_node *n = &r->nodes[r->nnodes++];

@@ -7,14 +7,15 @@
 #include "graph/structure.h"
 #include "graph/validate.h"
 
-/* Steps of the search for the end of the last iteration, all in all: keeps a program without any period affordable. */
+/* Steps of the search for the end of the last iteration, all in all: keeps a program without any period
+ * affordable. */
 #define SEARCH_MAX 200000000u
 
 struct region { /* tokens [start, start + length) have that period; length >= 2 * period; 0 = there is none */
     uint32_t start, length, period;
 };
 
-struct sequence { /* of a rank's COMM nodes */
+struct sequence {             /* of a rank's COMM nodes */
     uint64_t *loose, *strict; /* structure without and with counts */
     uint32_t *node;
     uint32_t n;
@@ -34,8 +35,8 @@ static void *allocate(size_t n, size_t size)
     return p;
 }
 
-/* The longest suffix of tokens[0 … n) that repeats at least twice. Its period is the smallest one: that of the reversed
- * sequence's prefix, by the failure function of Knuth, Morris and Pratt. */
+/* The longest suffix of tokens[0 … n) that repeats at least twice. Its period is the smallest one: that of
+ * the reversed sequence's prefix, by the failure function of Knuth, Morris and Pratt. */
 static struct region periodic_suffix(const uint64_t *tokens, uint32_t n, uint32_t *failure)
 {
     struct region best = {0, 0, 0};
@@ -54,7 +55,8 @@ static struct region periodic_suffix(const uint64_t *tokens, uint32_t n, uint32_
     return best;
 }
 
-/* The longest periodic region, whatever follows it (teardown). One that covers more than half is taken at once. */
+/* The longest periodic region, whatever follows it (teardown). One that covers more than half is taken at
+ * once. */
 static struct region find_region(const uint64_t *tokens, uint32_t n)
 {
     struct region best = {0, 0, 0};

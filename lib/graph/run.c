@@ -147,18 +147,20 @@ void run_external_ended(struct graph_run *run, uint32_t index)
 }
 
 /* The node that group `ordinal` stands for, and its loop. */
-static int find_group(const struct graph_run *run, uint32_t rank, uint32_t comm, uint32_t ordinal, uint32_t *n,
-                      uint32_t *k, struct prism_error *err)
+static int find_group(const struct graph_run *run, uint32_t rank, uint32_t comm, uint32_t ordinal,
+                      uint32_t *n, uint32_t *k, struct prism_error *err)
 {
     if (rank >= run->graph->world || !run->ranks[rank].external)
         return prism_error_set(err, PRISM_EXIT_DAEMON, "rank %u: not a sandbox rank of this replay", rank);
     const struct run_rank *r = &run->ranks[rank];
     if (comm >= r->recorded->ncomms || r->recorded->comms[comm].global < 0)
-        return prism_error_set(err, PRISM_EXIT_DIVERGED,
-                               "rank %u: communicator %u is not in the trace (it has %u); was the program changed "
-                               "since capture? capture again",
-                               rank, comm, r->recorded->ncomms);
-    uint64_t before = r->group_before[comm], loop = r->group_loop[comm], played = loop * (1 + (uint64_t)r->extra);
+        return prism_error_set(
+            err, PRISM_EXIT_DIVERGED,
+            "rank %u: communicator %u is not in the trace (it has %u); was the program changed "
+            "since capture? capture again",
+            rank, comm, r->recorded->ncomms);
+    uint64_t before = r->group_before[comm], loop = r->group_loop[comm],
+             played = loop * (1 + (uint64_t)r->extra);
     uint64_t recorded = r->group_comms[comm + 1] - r->group_comms[comm];
     uint64_t index = ordinal;
     *k = 0;
@@ -170,16 +172,17 @@ static int find_group(const struct graph_run *run, uint32_t rank, uint32_t comm,
         index = ordinal - (played - loop);
     }
     if (index >= recorded)
-        return prism_error_set(err, PRISM_EXIT_DIVERGED,
-                               "rank %u: group %u on communicator %u, but the trace has only %llu and the replay goes "
-                               "%u iterations; ask for more with --prism-iterations",
-                               rank, ordinal, comm, (unsigned long long)(recorded - loop + played), r->total);
+        return prism_error_set(
+            err, PRISM_EXIT_DIVERGED,
+            "rank %u: group %u on communicator %u, but the trace has only %llu and the replay goes "
+            "%u iterations; ask for more with --prism-iterations",
+            rank, ordinal, comm, (unsigned long long)(recorded - loop + played), r->total);
     *n = r->group_nodes[r->group_comms[comm] + index];
     return 0;
 }
 
-static bool same_structure(const struct run_rank *r, const struct graph_node *node, const struct graph_part *live,
-                           uint32_t nlive)
+static bool same_structure(const struct run_rank *r, const struct graph_node *node,
+                           const struct graph_part *live, uint32_t nlive)
 {
     const struct graph_part *recorded = &r->recorded->parts[node->first_part];
     if (nlive != node->nparts)
@@ -222,7 +225,8 @@ int graph_run_arrive(struct graph_run *run, uint32_t rank, uint32_t comm, uint32
         memcpy(e->live, live_parts, nlive * sizeof *e->live);
         e->nlive = nlive;
     }
-    const struct graph_part *live = e->live && same_structure(r, &r->nodes[n], e->live, nlive) ? e->live : NULL;
+    const struct graph_part *live =
+        e->live && same_structure(r, &r->nodes[n], e->live, nlive) ? e->live : NULL;
     if (run_match(run, r, run->nlines + index, &e->group, n, k, live))
         run_external_ended(run, index);
     note_progress(run, r, n, k);

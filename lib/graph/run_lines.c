@@ -128,8 +128,8 @@ static void stream_new_slot(struct graph_run *run, struct run_rank *r, struct ru
 }
 
 /* The stream's node has ended: on to the next. */
-static inline void stream_node_ended(struct graph_run *run, struct run_rank *r, struct run_line *l, uint32_t line,
-                                     int64_t start_ns, int64_t end_ns)
+static inline void stream_node_ended(struct graph_run *run, struct run_rank *r, struct run_line *l,
+                                     uint32_t line, int64_t start_ns, int64_t end_ns)
 {
     uint64_t position = run_position(r, l->n, l->k);
     r->time[position & r->mask] = end_ns;
@@ -156,7 +156,8 @@ static bool dep_end(struct graph_run *run, struct run_rank *r, uint32_t line, in
     int64_t target = (int64_t)l->n - node->dep;
     uint64_t position = run_position(r, l->n, l->k) - node->dep;
     if (l->k && target < r->loop_begin) {
-        /* Looped, the distance reaches into the loop before. An event of the set-up is not there: it is long past. */
+        /* Looped, the distance reaches into the loop before. An event of the set-up is not there: it is long
+         * past. */
         const struct graph_node *recorded = &r->nodes[target];
         target += (int64_t)r->len * (((int64_t)r->loop_begin - target + r->len - 1) / r->len);
         if (position < r->loop_begin)
@@ -216,7 +217,8 @@ static void host_run(struct graph_run *run, uint32_t line)
 }
 
 /* Have the node at position issued. False: its host thread is blocked, and line is on its list. */
-static bool pull_host(struct graph_run *run, struct run_rank *r, uint32_t line, uint32_t host, uint64_t position)
+static bool pull_host(struct graph_run *run, struct run_rank *r, uint32_t line, uint32_t host,
+                      uint64_t position)
 {
     struct run_line *h = &run->lines[host];
     if (h->want < position)
@@ -243,7 +245,8 @@ int64_t run_group_end(struct graph_run *run, struct run_rank *r, const struct ru
         live = &r->recorded->parts[node->first_part];
         nlive = node->nparts;
     }
-    double ns = run->ops.duration_ns(run->ops.ctx, run->graph, (uint32_t)member.global, member.rank, live, nlive);
+    double ns =
+        run->ops.duration_ns(run->ops.ctx, run->graph, (uint32_t)member.global, member.rank, live, nlive);
     return group->max_ns + run_round(ns);
 }
 

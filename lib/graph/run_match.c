@@ -68,7 +68,8 @@ static void wait_on(const struct entering *e, struct run_open *o)
     e->group->pending++;
 }
 
-static void enter_collective(const struct entering *e, enum graph_feeds feeds, int32_t root, uint64_t sequence)
+static void enter_collective(const struct entering *e, enum graph_feeds feeds, int32_t root,
+                             uint64_t sequence)
 {
     struct graph_run *run = e->run;
     struct run_open *o = run_table_get(&run->table, sequence, e->comm, -1, -1);
@@ -97,7 +98,8 @@ static void enter_collective(const struct entering *e, enum graph_feeds feeds, i
     waiters_feed(run, waiters, start_ns);
 }
 
-/* The second side to come takes the entry away; the first has left its start and, unless it is an eager send, waits. */
+/* The second side to come takes the entry away; the first has left its start and, unless it is an eager send,
+ * waits. */
 static void enter_p2p(const struct entering *e, bool send, bool eager, int32_t peer, uint64_t sequence)
 {
     struct graph_run *run = e->run;
@@ -117,12 +119,13 @@ static void enter_p2p(const struct entering *e, bool send, bool eager, int32_t p
     waiters_feed(run, waiters, e->group->start_ns);
 }
 
-bool run_match(struct graph_run *run, struct run_rank *r, uint32_t number, struct run_group *group, uint32_t n,
-               uint32_t k, const struct graph_part *live)
+bool run_match(struct graph_run *run, struct run_rank *r, uint32_t number, struct run_group *group,
+               uint32_t n, uint32_t k, const struct graph_part *live)
 {
     const struct graph_node *node = &r->nodes[n];
     struct graph_member member = r->recorded->comms[node->comm];
-    struct entering e = {run, group, number, (uint32_t)member.global, run->graph->comms[member.global].size, member.rank};
+    struct entering e = {
+        run, group, number, (uint32_t)member.global, run->graph->comms[member.global].size, member.rank};
     group->max_ns = group->start_ns;
     group->pending = 1; /* keeps the group open while its parts come in */
     for (uint32_t i = 0; i < node->nparts; i++) {

@@ -1,9 +1,10 @@
 /* run_private.h - inside of graph_run: lines, positions, groups in flight, the table of open operations.
  *
- * Lines. Every timeline (stream or host thread) of a virtual rank is a line with a cursor: the next node n and the
- * number k of extra loops made, which is position n + k * len (graph.h section 2; k stays at its last value in the
- * teardown). A position has been evaluated when its line's cursor is past it; no other flag is kept. Streams are pushed:
- * each goes as far as it can. Host threads are pulled: only as far as a stream needs a node's issue time.
+ * Lines. Every timeline (stream or host thread) of a virtual rank is a line with a cursor: the next node n
+ * and the number k of extra loops made, which is position n + k * len (graph.h section 2; k stays at its last
+ * value in the teardown). A position has been evaluated when its line's cursor is past it; no other flag is
+ * kept. Streams are pushed: each goes as far as it can. Host threads are pulled: only as far as a stream
+ * needs a node's issue time.
  *
  * A line is in one place at a time:
  *   READY    on the ready stack (or running)
@@ -13,8 +14,8 @@
  *   PARKED   too far ahead of the external ranks
  *   ENDED
  *
- * Groups. A COMM node in flight; `pending` counts the parts whose feeding starts are not known yet. Group numbers below
- * nlines are those of the lines; the ones above belong to arrivals of external ranks.
+ * Groups. A COMM node in flight; `pending` counts the parts whose feeding starts are not known yet. Group
+ * numbers below nlines are those of the lines; the ones above belong to arrivals of external ranks.
  */
 #ifndef PRISM_GRAPH_RUN_PRIVATE_H
 #define PRISM_GRAPH_RUN_PRIVATE_H
@@ -49,8 +50,8 @@ struct run_link { /* next node of the same stream, of the same host thread; NONE
     uint32_t stream, host;
 };
 
-/* Number of a part among those it can be matched with (collectives of a communicator; sends or receives with one
- * peer), and how many of them one loop has. */
+/* Number of a part among those it can be matched with (collectives of a communicator; sends or receives with
+ * one peer), and how many of them one loop has. */
 struct run_sequence {
     uint32_t first, step;
 };
@@ -73,7 +74,7 @@ struct run_rank {
     uint32_t limit;                            /* nodes from here on are not played */
     uint32_t total;                            /* iterations played */
     uint32_t first_line, nstreams, nhosts, open_streams;
-    int64_t *slots;             /* latest end: [0] set-up, [1 + i] iteration i, [1 + total] teardown */
+    int64_t *slots; /* latest end: [0] set-up, [1 + i] iteration i, [1 + total] teardown */
     uint32_t nslots;
     bool external, owns_tables;
     /* External ranks: node of each group, by communicator (comms[c] … comms[c + 1]) and ordinal. */
@@ -117,7 +118,7 @@ struct graph_run {
     struct run_rank *ranks;
     struct run_line *lines;
     uint32_t nlines;
-    uint32_t ready, parked;     /* heads of lists */
+    uint32_t ready, parked;      /* heads of lists */
     uint32_t lookahead, allowed; /* slots above allowed are parked */
     struct run_table table;
     struct run_waiter *waiters;
@@ -143,16 +144,17 @@ struct slot_place {
 struct slot_place run_slot_of(const struct run_rank *r, uint32_t n, uint32_t k);
 void run_slot_raise(struct run_rank *r, uint32_t slot, int64_t end_ns);
 
-/* run_table.c: the place of an operation; made empty (*fresh) when it is not open yet. Valid until the next call. */
+/* run_table.c: the place of an operation; made empty (*fresh) when it is not open yet. Valid until the next
+ * call. */
 struct run_open *run_table_get(struct run_table *t, uint64_t sequence, uint32_t comm, int32_t source,
                                int32_t destination);
-const struct run_open *run_table_find(const struct run_table *t, uint64_t sequence, uint32_t comm, int32_t source,
-                                      int32_t destination);
+const struct run_open *run_table_find(const struct run_table *t, uint64_t sequence, uint32_t comm,
+                                      int32_t source, int32_t destination);
 void run_table_remove(struct run_table *t, struct run_open *open);
 
 /* run_match.c: bring a group to its operations. live may be NULL. True when nothing is pending. */
-bool run_match(struct graph_run *run, struct run_rank *r, uint32_t group_number, struct run_group *group, uint32_t n,
-               uint32_t k, const struct graph_part *live);
+bool run_match(struct graph_run *run, struct run_rank *r, uint32_t group_number, struct run_group *group,
+               uint32_t n, uint32_t k, const struct graph_part *live);
 
 /* run_lines.c */
 void run_drain(struct graph_run *run);

@@ -1,4 +1,5 @@
-/* run_setup.c - tables made once a run: links between nodes of a line, sequence numbers of parts, the loop. */
+/* run_setup.c - tables made once a run: links between nodes of a line, sequence numbers of parts, the loop.
+ */
 #include "graph/run_setup.h"
 
 #include <stdlib.h>
@@ -111,8 +112,8 @@ static void set_links(const struct run_rank *r, struct run_link *links, uint32_t
 /* ---- Sequence numbers ---- */
 
 /* What a part is counted among: place base + 0 collectives, + 1 + peer sends, + 1 + size + peer receives. */
-static uint32_t counter_of(const struct graph *g, const struct graph_rank *r, const uint32_t *base, uint32_t node,
-                           uint32_t part)
+static uint32_t counter_of(const struct graph *g, const struct graph_rank *r, const uint32_t *base,
+                           uint32_t node, uint32_t part)
 {
     uint32_t comm = r->nodes[node].comm;
     const struct graph_part *p = &r->parts[r->nodes[node].first_part + part];
@@ -239,18 +240,19 @@ static void set_lines(struct graph_run *run, struct run_rank *r, uint32_t rank)
 
 /* ---- Sharing between ranks of a class ---- */
 
-static uint32_t distance(const struct graph_part *p, const struct graph *g, const struct graph_rank *r, uint32_t comm)
+static uint32_t distance(const struct graph_part *p, const struct graph *g, const struct graph_rank *r,
+                         uint32_t comm)
 {
     uint32_t size = g->comms[r->comms[comm].global].size;
     return ((uint32_t)p->peer + size - (uint32_t)r->comms[comm].rank) % size;
 }
 
-/* Whether b's tables would be a's: equal nodes, and parts that count alike. (Ranks of a class may write the sends and
- * receives of a group in another order.) */
+/* Whether b's tables would be a's: equal nodes, and parts that count alike. (Ranks of a class may write the
+ * sends and receives of a group in another order.) */
 static bool same_tables(const struct graph *g, const struct graph_rank *a, const struct graph_rank *b)
 {
-    if (a->nnodes != b->nnodes || a->nparts != b->nparts || a->nstreams != b->nstreams || a->nhosts != b->nhosts ||
-        a->niterations != b->niterations)
+    if (a->nnodes != b->nnodes || a->nparts != b->nparts || a->nstreams != b->nstreams ||
+        a->nhosts != b->nhosts || a->niterations != b->niterations)
         return false;
     if (a->niterations && memcmp(a->iterations, b->iterations, (a->niterations + 1) * sizeof *a->iterations))
         return false;
@@ -274,7 +276,8 @@ static void own_tables(const struct graph *g, struct run_rank *r)
     uint32_t nlines = recorded->nstreams + recorded->nhosts;
     struct run_link *links = allocate(recorded->nnodes, sizeof *links);
     struct run_sequence *sequences = allocate(recorded->nparts, sizeof *sequences);
-    uint32_t *loop_first = allocate(nlines, sizeof *loop_first), *line_first = allocate(nlines, sizeof *line_first);
+    uint32_t *loop_first = allocate(nlines, sizeof *loop_first),
+             *line_first = allocate(nlines, sizeof *line_first);
     set_links(r, links, loop_first, line_first);
     set_sequences(g, r, sequences);
     r->owns_tables = true;

@@ -11,14 +11,14 @@ static uint32_t hash_of(uint64_t sequence, uint32_t comm, int32_t source, int32_
     return (uint32_t)(h >> 32) | 1u;
 }
 
-static uint32_t probe(const struct run_table *t, uint32_t hash, uint64_t sequence, uint32_t comm, int32_t source,
-                      int32_t destination)
+static uint32_t probe(const struct run_table *t, uint32_t hash, uint64_t sequence, uint32_t comm,
+                      int32_t source, int32_t destination)
 {
     uint32_t i = hash >> 1 & t->mask;
     for (;; i = (i + 1) & t->mask) {
         const struct run_open *o = &t->places[i];
-        if (!o->hash || (o->hash == hash && o->sequence == sequence && o->comm == comm && o->source == source &&
-                         o->destination == destination))
+        if (!o->hash || (o->hash == hash && o->sequence == sequence && o->comm == comm &&
+                         o->source == source && o->destination == destination))
             return i;
     }
 }
@@ -58,8 +58,8 @@ struct run_open *run_table_get(struct run_table *t, uint64_t sequence, uint32_t 
     return o;
 }
 
-const struct run_open *run_table_find(const struct run_table *t, uint64_t sequence, uint32_t comm, int32_t source,
-                                      int32_t destination)
+const struct run_open *run_table_find(const struct run_table *t, uint64_t sequence, uint32_t comm,
+                                      int32_t source, int32_t destination)
 {
     if (!t->places)
         return NULL;

@@ -14,8 +14,8 @@ static void explain_comm(const struct graph_run *run, const struct run_line *l, 
     const struct run_rank *r = &run->ranks[l->rank];
     const struct graph_node *node = &r->nodes[l->n];
     struct graph_member member = r->recorded->comms[node->comm];
-    int used = snprintf(why, len, "rank %u, node %u (stream %u), group %u of communicator %u: ", l->rank, l->n,
-                        node->stream, node->ordinal, node->comm);
+    int used = snprintf(why, len, "rank %u, node %u (stream %u), group %u of communicator %u: ", l->rank,
+                        l->n, node->stream, node->ordinal, node->comm);
     if (used < 0 || (size_t)used >= len)
         return;
     why += used;
@@ -26,7 +26,12 @@ static void explain_comm(const struct graph_run *run, const struct run_line *l, 
         uint64_t sequence = s->first + (l->n >= r->loop_begin ? (uint64_t)l->k * s->step : 0);
         enum graph_feeds feeds = graph_feeds(p->op);
         bool p2p = feeds >= GRAPH_FEEDS_SEND, send = feeds == GRAPH_FEEDS_SEND;
-        int32_t source = !p2p ? -1 : send ? member.rank : p->peer, destination = !p2p ? -1 : send ? p->peer : member.rank;
+        int32_t source = !p2p   ? -1
+                         : send ? member.rank
+                                : p->peer,
+                destination = !p2p   ? -1
+                              : send ? p->peer
+                                     : member.rank;
         const struct run_open *o =
             run_table_find(&run->table, sequence, (uint32_t)member.global, source, destination);
         if (!o || o->fed)
@@ -53,12 +58,12 @@ static void explain(const struct graph_run *run, const struct run_line *l, char 
         explain_comm(run, l, why, len);
         return;
     case LINE_PARKED:
-        snprintf(why, len, "rank %u, node %u (%s %u): waits for the sandbox ranks to come to its iteration", l->rank,
-                 l->n, line, number);
+        snprintf(why, len, "rank %u, node %u (%s %u): waits for the sandbox ranks to come to its iteration",
+                 l->rank, l->n, line, number);
         return;
     case LINE_AT_LINE:
-        snprintf(why, len, "rank %u, node %u (%s %u): waits for node at position %llu of its own rank", l->rank, l->n,
-                 line, number, (unsigned long long)l->wait_for);
+        snprintf(why, len, "rank %u, node %u (%s %u): waits for node at position %llu of its own rank",
+                 l->rank, l->n, line, number, (unsigned long long)l->wait_for);
         return;
     default:
         snprintf(why, len, "rank %u, node %u (%s %u): not begun", l->rank, l->n, line, number);

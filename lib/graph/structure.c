@@ -4,7 +4,8 @@
 
 #include "graph/feeds.h"
 
-/* Peers of sends and receives by distance around the communicator, so that neighbours in a pipeline look alike. */
+/* Peers of sends and receives by distance around the communicator, so that neighbours in a pipeline look
+ * alike. */
 static uint32_t relative_peer(const struct graph_part *p, int32_t self, uint32_t size, unsigned detail)
 {
     switch (graph_feeds(p->op)) {
@@ -29,7 +30,8 @@ uint64_t structure_of_group(const struct graph *g, const struct graph_rank *r, c
         struct {
             uint32_t op, datatype, redop, peer;
             uint64_t count;
-        } words = {p->op, p->datatype, p->redop, relative_peer(p, member.rank, g->comms[member.global].size, detail),
+        } words = {p->op, p->datatype, p->redop,
+                   relative_peer(p, member.rank, g->comms[member.global].size, detail),
                    detail & STRUCTURE_COUNTS ? p->count : 0};
         bool p2p = graph_feeds(p->op) >= GRAPH_FEEDS_SEND;
         uint64_t hash = XXH3_64bits_withSeed(&words, sizeof words, p2p ? 0 : ordered);

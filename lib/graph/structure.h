@@ -9,8 +9,8 @@ enum structure_detail {
     STRUCTURE_COUNTS = 2, /* counts as well */
 };
 
-/* Hash of a COMM node: communicator number, operations, datatypes, reductions, relative peers. Sends and receives of a
- * group may stand in any order. */
+/* Hash of a COMM node: communicator number, operations, datatypes, reductions, relative peers. Sends and
+ * receives of a group may stand in any order. */
 uint64_t structure_of_group(const struct graph *g, const struct graph_rank *r, const struct graph_node *node,
                             unsigned detail);
 

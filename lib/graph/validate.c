@@ -4,8 +4,9 @@
 
 static int bad(struct prism_error *err, uint32_t rank, uint32_t node, const char *what)
 {
-    return prism_error_set(err, PRISM_EXIT_TRACE, "graph: rank %u, node %u: %s; the trace is damaged: capture again",
-                           rank, node, what);
+    return prism_error_set(err, PRISM_EXIT_TRACE,
+                           "graph: rank %u, node %u: %s; the trace is damaged: capture again", rank, node,
+                           what);
 }
 
 static int validate_comms(const struct graph *g, struct prism_error *err)
@@ -13,10 +14,11 @@ static int validate_comms(const struct graph *g, struct prism_error *err)
     for (uint32_t i = 0; i < g->ncomms; i++)
         for (uint32_t m = 0; m < g->comms[i].size; m++)
             if (g->comms[i].ranks[m] < 0 || (uint32_t)g->comms[i].ranks[m] >= g->world)
-                return prism_error_set(err, PRISM_EXIT_TRACE,
-                                       "graph: communicator %u: member %u is rank %d, outside the world of %u; the "
-                                       "trace is damaged: capture again",
-                                       i, m, g->comms[i].ranks[m], g->world);
+                return prism_error_set(
+                    err, PRISM_EXIT_TRACE,
+                    "graph: communicator %u: member %u is rank %d, outside the world of %u; the "
+                    "trace is damaged: capture again",
+                    i, m, g->comms[i].ranks[m], g->world);
     return 0;
 }
 
@@ -29,10 +31,11 @@ static int validate_members(const struct graph *g, uint32_t rank, struct prism_e
             continue;
         if (m.global < 0 || (uint32_t)m.global >= g->ncomms || m.rank < 0 ||
             (uint32_t)m.rank >= g->comms[m.global].size || g->comms[m.global].ranks[m.rank] != (int32_t)rank)
-            return prism_error_set(err, PRISM_EXIT_TRACE,
-                                   "graph: rank %u is not the member that its communicator %u says it is; the trace "
-                                   "is damaged: capture again",
-                                   rank, i);
+            return prism_error_set(
+                err, PRISM_EXIT_TRACE,
+                "graph: rank %u is not the member that its communicator %u says it is; the trace "
+                "is damaged: capture again",
+                rank, i);
     }
     return 0;
 }
@@ -75,7 +78,8 @@ static const char *node_fault(const struct graph *g, const struct graph_rank *r,
 }
 
 /* Times are sums of works in int64_t nanoseconds. */
-static int validate_works(const struct graph_rank *r, uint32_t rank, const float *works, struct prism_error *err)
+static int validate_works(const struct graph_rank *r, uint32_t rank, const float *works,
+                          struct prism_error *err)
 {
     for (uint32_t i = 0; works && i < r->nnodes; i++)
         if (!(works[i] >= 0 && works[i] <= GRAPH_WORK_MAX))

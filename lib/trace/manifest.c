@@ -195,7 +195,8 @@ static void get_sandbox(struct reading *r, struct trace_manifest *m)
     m->nsandbox = (uint32_t)n;
     for (size_t i = 0; i < n; i++) {
         json_int_t rank = json_integer_value(json_array_get(v, i));
-        member(r, "sandbox", json_is_integer(json_array_get(v, i)) && rank >= 0 && rank < (json_int_t)m->world, v);
+        member(r, "sandbox",
+               json_is_integer(json_array_get(v, i)) && rank >= 0 && rank < (json_int_t)m->world, v);
         m->sandbox[i] = (uint32_t)rank;
     }
 }
@@ -222,8 +223,8 @@ static const char *manifest_from_json(const json_t *json, struct trace_manifest 
 
 static int damaged(const char *path, const char *what, struct prism_error *err)
 {
-    return prism_error_set(err, PRISM_EXIT_TRACE, "%s is damaged (%s); capture again, or name another trace", path,
-                           what);
+    return prism_error_set(err, PRISM_EXIT_TRACE, "%s is damaged (%s); capture again, or name another trace",
+                           path, what);
 }
 
 int trace_manifest_parse(const char *path, const void *data, size_t len, struct trace_manifest *m,
@@ -240,10 +241,11 @@ int trace_manifest_parse(const char *path, const void *data, size_t len, struct 
     if (!format || strcmp(format, "prism-trace"))
         rc = damaged(path, "not a manifest of a Prism trace", err);
     else if (version != TRACE_VERSION)
-        rc = prism_error_set(err, PRISM_EXIT_TRACE,
-                             "%s is of trace version %lld, this Prism reads version %d; capture again, or use the Prism "
-                             "that made it",
-                             path, (long long)version, TRACE_VERSION);
+        rc = prism_error_set(
+            err, PRISM_EXIT_TRACE,
+            "%s is of trace version %lld, this Prism reads version %d; capture again, or use the Prism "
+            "that made it",
+            path, (long long)version, TRACE_VERSION);
     else {
         const char *fault = manifest_from_json(json, m);
         char what[128];
@@ -264,15 +266,17 @@ int trace_manifest_read(const char *dir, struct trace_manifest *m, struct prism_
     if (manifest_path(path, sizeof path, dir, err))
         return -1;
     if (stat(dir, &st))
-        return prism_error_set(err, PRISM_EXIT_TRACE, "trace %s: %s; name an existing trace with --prism-trace, or capture",
-                               dir, strerror(errno));
+        return prism_error_set(err, PRISM_EXIT_TRACE,
+                               "trace %s: %s; name an existing trace with --prism-trace, or capture", dir,
+                               strerror(errno));
     if (!S_ISDIR(st.st_mode))
         return prism_error_set(err, PRISM_EXIT_TRACE, "trace %s: not a folder", dir);
     if (stat(path, &st) && errno == ENOENT)
-        return prism_error_set(err, PRISM_EXIT_TRACE,
-                               "trace %s has no trace.json: it is no Prism trace, or its capture did not end; capture "
-                               "again",
-                               dir);
+        return prism_error_set(
+            err, PRISM_EXIT_TRACE,
+            "trace %s has no trace.json: it is no Prism trace, or its capture did not end; capture "
+            "again",
+            dir);
     struct bytes text = {0};
     struct prism_error cause = {0};
     int rc = file_read(path, MANIFEST_MAX, &text, &cause);
@@ -286,22 +290,25 @@ int trace_manifest_read(const char *dir, struct trace_manifest *m, struct prism_
 
 /* ---- Whose trace ---- */
 
-int trace_manifest_match(const struct trace_manifest *m, const char *dir, const char *program_id, uint32_t world,
-                         struct prism_error *err)
+int trace_manifest_match(const struct trace_manifest *m, const char *dir, const char *program_id,
+                         uint32_t world, struct prism_error *err)
 {
     if (!m->complete)
-        return prism_error_set(err, PRISM_EXIT_TRACE,
-                               "trace %s is incomplete: its capture was ended early; capture again (--prism-phase=capture)",
-                               dir);
+        return prism_error_set(
+            err, PRISM_EXIT_TRACE,
+            "trace %s is incomplete: its capture was ended early; capture again (--prism-phase=capture)",
+            dir);
     if (m->world != world)
-        return prism_error_set(err, PRISM_EXIT_TRACE,
-                               "trace %s is of a world of %u ranks, not %u; emulate %u, or name another trace with "
-                               "--prism-trace",
-                               dir, m->world, world, m->world);
+        return prism_error_set(
+            err, PRISM_EXIT_TRACE,
+            "trace %s is of a world of %u ranks, not %u; emulate %u, or name another trace with "
+            "--prism-trace",
+            dir, m->world, world, m->world);
     if (strcmp(m->program_id, program_id))
-        return prism_error_set(err, PRISM_EXIT_TRACE,
-                               "trace %s is of another program (%s%s): its arguments or its executable have changed; "
-                               "capture again, or name another trace with --prism-trace",
-                               dir, m->argv && m->argv[0] ? m->argv[0] : "?", m->argv && m->argv[0] && m->argv[1] ? " …" : "");
+        return prism_error_set(
+            err, PRISM_EXIT_TRACE,
+            "trace %s is of another program (%s%s): its arguments or its executable have changed; "
+            "capture again, or name another trace with --prism-trace",
+            dir, m->argv && m->argv[0] ? m->argv[0] : "?", m->argv && m->argv[0] && m->argv[1] ? " …" : "");
     return 0;
 }

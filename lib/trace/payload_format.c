@@ -67,8 +67,8 @@ void payload_index_clear(struct payload_index *index)
 
 static int damaged(const char *path, const char *what, struct prism_error *err)
 {
-    return prism_error_set(err, PRISM_EXIT_TRACE, "%s is damaged (%s); capture again, or name another trace", path,
-                           what);
+    return prism_error_set(err, PRISM_EXIT_TRACE, "%s is damaged (%s); capture again, or name another trace",
+                           path, what);
 }
 
 static void *array(uint32_t n, size_t size)
@@ -120,14 +120,16 @@ int payload_index_parse(const char *path, const void *data, size_t len, struct p
     *index = (struct payload_index){0};
     if (len < 48 || memcmp(data, PAYLOAD_INDEX_MAGIC, 8))
         return damaged(path, len < 48 ? "too short" : "not an index of payloads", err);
-    struct bytes_reader r = bytes_reader_init(data, len - 8), tail = bytes_reader_init((const char *)data + len - 8, 8);
+    struct bytes_reader r = bytes_reader_init(data, len - 8),
+                        tail = bytes_reader_init((const char *)data + len - 8, 8);
     bytes_get(&r, 8);
     uint32_t version = bytes_get_u32(&r);
     if (version != PAYLOAD_VERSION)
-        return prism_error_set(err, PRISM_EXIT_TRACE,
-                               "%s is of payload version %u, this Prism reads version %u; capture again, or use the "
-                               "Prism that made it",
-                               path, version, PAYLOAD_VERSION);
+        return prism_error_set(
+            err, PRISM_EXIT_TRACE,
+            "%s is of payload version %u, this Prism reads version %u; capture again, or use the "
+            "Prism that made it",
+            path, version, PAYLOAD_VERSION);
     if (bytes_get_u64(&tail) != payload_index_checksum(data, len - 8))
         return damaged(path, "checksum", err);
     index->node = bytes_get_u32(&r);

@@ -1,4 +1,5 @@
-/* payload_format.h - bytes of payload-<node>.dat and .idx (docs/formats/payload.md). Inside lib/trace only. */
+/* payload_format.h - bytes of payload-<node>.dat and .idx (docs/formats/payload.md). Inside lib/trace only.
+ */
 #ifndef PRISM_TRACE_PAYLOAD_FORMAT_H
 #define PRISM_TRACE_PAYLOAD_FORMAT_H
 
@@ -11,10 +12,10 @@
 #define PAYLOAD_VERSION     1u
 #define PAYLOAD_DATA_MAGIC  "PRSMPAYD"
 #define PAYLOAD_INDEX_MAGIC "PRSMPAYI"
-#define PAYLOAD_DATA_HEADER 24u         /* magic, version, node, store id */
+#define PAYLOAD_DATA_HEADER 24u          /* magic, version, node, store id */
 #define PAYLOAD_RAW_MAX     (1ull << 40) /* of one payload */
 
-struct payload_blob { /* one content */
+struct payload_blob {             /* one content */
     uint64_t hash_low, hash_high; /* xxHash128 of the content */
     uint64_t raw;                 /* bytes of the content */
     uint64_t offset, stored;      /* place in the .dat file */
@@ -28,9 +29,9 @@ struct payload_entry {
 
 struct payload_index {
     uint32_t node;
-    uint64_t store_id;  /* random; the .dat file carries the same */
-    uint64_t data_size; /* of the .dat file */
-    struct payload_blob *blobs;     /* owned */
+    uint64_t store_id;             /* random; the .dat file carries the same */
+    uint64_t data_size;            /* of the .dat file */
+    struct payload_blob *blobs;    /* owned */
     struct payload_entry *entries; /* owned */
     uint32_t nblobs, nentries;
 };

@@ -15,7 +15,7 @@
 
 #define INDEX_MAX (8ull << 30)
 
-struct store { /* one node's files */
+struct store {           /* one node's files */
     char path[PATH_MAX]; /* of the data file */
     int fd;
     struct payload_index index;
@@ -80,8 +80,9 @@ static int open_index(struct store *s, const char *dir, uint32_t node, struct pr
     if (snprintf(path, sizeof path, "%s/payload-%u.idx", dir, node) >= (int)sizeof path)
         return prism_error_set(err, PRISM_EXIT_TRACE, "%s: path too long", dir);
     if (access(path, F_OK) && errno == ENOENT)
-        return prism_error_set(err, PRISM_EXIT_TRACE,
-                               "%s is missing: the payloads of node %u were not captured whole; capture again", path, node);
+        return prism_error_set(
+            err, PRISM_EXIT_TRACE,
+            "%s is missing: the payloads of node %u were not captured whole; capture again", path, node);
     struct bytes data = {0};
     struct prism_error cause = {0};
     int rc = file_read(path, INDEX_MAX, &data, &cause);
@@ -91,7 +92,8 @@ static int open_index(struct store *s, const char *dir, uint32_t node, struct pr
         rc = payload_index_parse(path, data.data, data.len, &s->index, err);
     bytes_free(&data);
     if (!rc && s->index.node != node)
-        rc = prism_error_set(err, PRISM_EXIT_TRACE, "%s is of node %u; the files of the trace have been mixed up", path,
+        rc = prism_error_set(err, PRISM_EXIT_TRACE,
+                             "%s is of node %u; the files of the trace have been mixed up", path,
                              s->index.node);
     return rc;
 }
@@ -104,16 +106,18 @@ static int open_data(struct store *s, const char *dir, uint32_t node, struct pri
         return prism_error_set(err, PRISM_EXIT_TRACE, "%s: path too long", dir);
     s->fd = open(s->path, O_RDONLY | O_CLOEXEC);
     if (s->fd < 0)
-        return prism_error_set(err, PRISM_EXIT_TRACE, "cannot read %s: %s; capture again", s->path, strerror(errno));
+        return prism_error_set(err, PRISM_EXIT_TRACE, "cannot read %s: %s; capture again", s->path,
+                               strerror(errno));
     if (fstat(s->fd, &st) || (uint64_t)st.st_size < s->index.data_size ||
         pread(s->fd, header, sizeof header, 0) != (ssize_t)sizeof header)
-        return prism_error_set(err, PRISM_EXIT_TRACE, "%s is cut short (%lld of %llu bytes); capture again", s->path,
-                               (long long)st.st_size, (unsigned long long)s->index.data_size);
+        return prism_error_set(err, PRISM_EXIT_TRACE, "%s is cut short (%lld of %llu bytes); capture again",
+                               s->path, (long long)st.st_size, (unsigned long long)s->index.data_size);
     if (payload_data_header_check(header, node, s->index.store_id))
-        return prism_error_set(err, PRISM_EXIT_TRACE,
-                               "%s is not of the same capture as its index; the files of the trace have been mixed up: "
-                               "capture again",
-                               s->path);
+        return prism_error_set(
+            err, PRISM_EXIT_TRACE,
+            "%s is not of the same capture as its index; the files of the trace have been mixed up: "
+            "capture again",
+            s->path);
     return 0;
 }
 
@@ -226,7 +230,8 @@ static void decompressor_give(struct payload_reader *r, struct decompressor *d)
 }
 
 /* NULL, or what is wrong. out has room for b->raw bytes. */
-static const char *load(struct payload_reader *r, const struct store *s, const struct payload_blob *b, void *out)
+static const char *load(struct payload_reader *r, const struct store *s, const struct payload_blob *b,
+                        void *out)
 {
     const char *fault = NULL;
     if (!b->compressed) {
@@ -251,25 +256,29 @@ int64_t payload_reader_get(struct payload_reader *r, struct payload_key key, voi
     const struct place *p = find(r, key);
     const char *role = key.role == PAYLOAD_OUTPUT ? "output" : "contribution";
     if (!p)
-        return prism_error_set(err, PRISM_EXIT_TRACE,
-                               "the trace has no payload (%s) of rank %u, communicator %u, group %u; was this rank in the "
-                               "sandbox set of the capture? capture again with it",
-                               role, key.rank, key.comm, key.ordinal);
+        return prism_error_set(
+            err, PRISM_EXIT_TRACE,
+            "the trace has no payload (%s) of rank %u, communicator %u, group %u; was this rank in the "
+            "sandbox set of the capture? capture again with it",
+            role, key.rank, key.comm, key.ordinal);
     const struct payload_blob *b = &p->store->index.blobs[p->entry->blob];
     if (b->raw > cap)
-        return prism_error_set(err, PRISM_EXIT_DIVERGED,
-                               "%s: payload (%s) of rank %u, communicator %u, group %u has %llu bytes, the program asks for "
-                               "%zu; was it changed since capture? capture again",
-                               p->store->path, role, key.rank, key.comm, key.ordinal, (unsigned long long)b->raw, cap);
+        return prism_error_set(
+            err, PRISM_EXIT_DIVERGED,
+            "%s: payload (%s) of rank %u, communicator %u, group %u has %llu bytes, the program asks for "
+            "%zu; was it changed since capture? capture again",
+            p->store->path, role, key.rank, key.comm, key.ordinal, (unsigned long long)b->raw, cap);
     const char *fault = load(r, p->store, b, out);
     if (!fault)
         return (int64_t)b->raw;
-    return prism_error_set(err, PRISM_EXIT_TRACE,
-                           "%s is damaged (%s): payload (%s) of rank %u, communicator %u, group %u; capture again",
-                           p->store->path, fault, role, key.rank, key.comm, key.ordinal);
+    return prism_error_set(
+        err, PRISM_EXIT_TRACE,
+        "%s is damaged (%s): payload (%s) of rank %u, communicator %u, group %u; capture again",
+        p->store->path, fault, role, key.rank, key.comm, key.ordinal);
 }
 
-void payload_reader_totals(const struct payload_reader *r, uint64_t *payloads, uint64_t *raw_bytes, uint64_t *disk_bytes)
+void payload_reader_totals(const struct payload_reader *r, uint64_t *payloads, uint64_t *raw_bytes,
+                           uint64_t *disk_bytes)
 {
     *payloads = r->payloads;
     *raw_bytes = *disk_bytes = 0;

@@ -247,7 +247,8 @@ int payload_writer_put(struct payload_writer *w, struct payload_key key, const v
     uint32_t blob = 0;
     if (!rc) {
         blob = blob_of(w, &content, &fresh);
-        w->index.entries = grow(w->index.entries, w->index.nentries, &w->entries_cap, sizeof *w->index.entries);
+        w->index.entries =
+            grow(w->index.entries, w->index.nentries, &w->entries_cap, sizeof *w->index.entries);
         w->index.entries[w->index.nentries++] = (struct payload_entry){key, blob};
         if (fresh && len)
             c = compressor_take(w);
@@ -265,7 +266,8 @@ int payload_writer_put(struct payload_writer *w, struct payload_key key, const v
 
 /* ---- Finish ---- */
 
-/* Drop entries and contents that are not kept; returns the bytes of the data file that nothing names any more. */
+/* Drop entries and contents that are not kept; returns the bytes of the data file that nothing names any
+ * more. */
 static uint64_t drop_unwanted(struct payload_index *index, int (*keep)(void *, struct payload_key), void *ctx)
 {
     uint32_t *number = check(calloc(index->nblobs ? index->nblobs : 1, sizeof *number)); /* new one + 1 */
@@ -293,7 +295,8 @@ static uint64_t drop_unwanted(struct payload_index *index, int (*keep)(void *, s
     return unused;
 }
 
-static int copy_range(int from, uint64_t from_offset, int to, uint64_t to_offset, uint64_t len, void *buffer, size_t cap)
+static int copy_range(int from, uint64_t from_offset, int to, uint64_t to_offset, uint64_t len, void *buffer,
+                      size_t cap)
 {
     while (len) {
         ssize_t n = pread(from, buffer, len < cap ? len : cap, (off_t)from_offset);
@@ -344,8 +347,8 @@ static int compact(struct payload_writer *w, struct prism_error *err)
     return rc;
 }
 
-int payload_writer_finish_keep(struct payload_writer *w, int (*keep)(void *ctx, struct payload_key key), void *ctx,
-                               struct prism_error *err)
+int payload_writer_finish_keep(struct payload_writer *w, int (*keep)(void *ctx, struct payload_key key),
+                               void *ctx, struct prism_error *err)
 {
     int rc = report_failed(w, err);
     if (!rc && keep && drop_unwanted(&w->index, keep, ctx) > w->index.data_size / 2)

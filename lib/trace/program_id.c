@@ -26,7 +26,8 @@ static int find_program(const char *name)
     if (strchr(name, '/'))
         return open_program(name);
     const char *dirs = getenv("PATH");
-    for (const char *dir = dirs ? dirs : "/bin:/usr/bin"; dir; dir = strchr(dir, ':') ? strchr(dir, ':') + 1 : NULL) {
+    for (const char *dir = dirs ? dirs : "/bin:/usr/bin"; dir;
+         dir = strchr(dir, ':') ? strchr(dir, ':') + 1 : NULL) {
         char path[PATH_MAX];
         int len = (int)strcspn(dir, ":");
         if (snprintf(path, sizeof path, "%.*s%s%s", len, dir, len ? "/" : "", name) >= (int)sizeof path)

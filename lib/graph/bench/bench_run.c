@@ -2,9 +2,9 @@
  *
  *   bench_run [ranks] [iterations] [microbatches]      defaults 1024 10 8
  *
- * Ranks are tp 8 x pp 4 x dp: tensor all-reduces on stream 0, pipeline receives on stream 1 and sends on 3 with
- * events, a gradient all-reduce on stream 2 and one host synchronisation an iteration. Prints one line of JSON a case: the graph
- * recorded once and looped, and recorded in full. */
+ * Ranks are tp 8 x pp 4 x dp: tensor all-reduces on stream 0, pipeline receives on stream 1 and sends on 3
+ * with events, a gradient all-reduce on stream 2 and one host synchronisation an iteration. Prints one line
+ * of JSON a case: the graph recorded once and looped, and recorded in full. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,8 +13,8 @@
 #include "graph/feeds.h"
 #include "graph/run.h"
 
-#define TP 8u
-#define PP 4u
+#define TP     8u
+#define PP     4u
 #define LAYERS 6u
 
 struct shape {
@@ -69,7 +69,8 @@ struct rank {
 
 static void group(struct rank *r, uint32_t number, uint32_t stream, uint8_t op, int32_t peer, uint64_t count)
 {
-    struct graph_node n = {.kind = GRAPH_COMM, .stream = stream, .comm = number, .ordinal = r->ordinals[number]++};
+    struct graph_node n = {
+        .kind = GRAPH_COMM, .stream = stream, .comm = number, .ordinal = r->ordinals[number]++};
     struct graph_part p = {.op = op, .datatype = 9, .peer = peer, .count = count};
     graph_add_node(r->g, r->rank, &n, &p, 1);
 }
@@ -97,7 +98,8 @@ static void pass(struct rank *r, int32_t from, int32_t to)
 
 static void iteration(struct rank *r, const struct shape *s)
 {
-    int32_t stage = (int32_t)pp_of(s, r->rank), before = stage - 1, after = stage + 1 < (int32_t)PP ? stage + 1 : -1;
+    int32_t stage = (int32_t)pp_of(s, r->rank), before = stage - 1,
+            after = stage + 1 < (int32_t)PP ? stage + 1 : -1;
     uint32_t warm = PP - 1 - (uint32_t)stage, m = s->microbatches;
     warm = warm < m ? warm : m;
     for (uint32_t i = 0; i < warm; i++)
@@ -135,15 +137,16 @@ static struct graph *build(const struct shape *s, uint32_t iterations)
             continue; /* as calibrated: one rank of each class is measured */
         graph_alloc_works(g, i);
         for (uint32_t n = 0; n < g->ranks[i].nnodes; n++) {
-            g->ranks[i].device_work[n] = g->ranks[i].nodes[n].kind == GRAPH_COMM ? 100e3f + (float)(i * n % 1000) : 500;
+            g->ranks[i].device_work[n] =
+                g->ranks[i].nodes[n].kind == GRAPH_COMM ? 100e3f + (float)(i * n % 1000) : 500;
             g->ranks[i].host_work[n] = 5e3f;
         }
     }
     return g;
 }
 
-static double duration(void *ctx, const struct graph *g, uint32_t c, int32_t p, const struct graph_part *parts,
-                       uint32_t nparts)
+static double duration(void *ctx, const struct graph *g, uint32_t c, int32_t p,
+                       const struct graph_part *parts, uint32_t nparts)
 {
     return 5e3 + (double)parts[0].count * 2e-2;
 }

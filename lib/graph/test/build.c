@@ -19,7 +19,8 @@ void build_world(struct graph *g, uint32_t number)
     free(ranks);
 }
 
-uint32_t build_group(struct graph *g, uint32_t rank, uint32_t comm, const struct graph_part *parts, uint32_t n)
+uint32_t build_group(struct graph *g, uint32_t rank, uint32_t comm, const struct graph_part *parts,
+                     uint32_t n)
 {
     struct graph_node node = {.kind = GRAPH_COMM, .comm = comm};
     for (uint32_t i = 0; i < g->ranks[rank].nnodes; i++)
@@ -38,7 +39,8 @@ uint32_t build_op(struct graph *g, uint32_t rank, uint32_t comm, uint8_t op, int
 uint32_t build_node(struct graph *g, uint32_t rank, uint8_t kind, uint32_t stream, int64_t dep_node)
 {
     uint32_t at = g->ranks[rank].nnodes;
-    struct graph_node node = {.kind = kind, .stream = stream, .dep = dep_node < 0 ? 0 : at - (uint32_t)dep_node};
+    struct graph_node node = {
+        .kind = kind, .stream = stream, .dep = dep_node < 0 ? 0 : at - (uint32_t)dep_node};
     if (graph_add_node(g, rank, &node, NULL, 0))
         abort();
     return at;

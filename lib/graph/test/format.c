@@ -21,7 +21,8 @@ static void assert_same(const struct graph *a, const struct graph *b)
     for (uint32_t i = 0; i < a->ncomms; i++) {
         assert_int_equal(a->comms[i].size, b->comms[i].size);
         if (a->comms[i].size)
-            assert_memory_equal(a->comms[i].ranks, b->comms[i].ranks, a->comms[i].size * sizeof *a->comms[i].ranks);
+            assert_memory_equal(a->comms[i].ranks, b->comms[i].ranks,
+                                a->comms[i].size * sizeof *a->comms[i].ranks);
     }
     for (uint32_t i = 0; i < a->world; i++) {
         const struct graph_rank *x = &a->ranks[i], *y = &b->ranks[i];
@@ -98,7 +99,13 @@ static void expect(const struct bytes *b, size_t len, const char *text)
 static void sample(struct bytes *out)
 {
     uint64_t seed = 23;
-    struct random_shape shape = {.world = 4, .streams = 2, .hosts = 1, .comms = 2, .setup = 2, .steps = 4, .iterations = 2,
+    struct random_shape shape = {.world = 4,
+                                 .streams = 2,
+                                 .hosts = 1,
+                                 .comms = 2,
+                                 .setup = 2,
+                                 .steps = 4,
+                                 .iterations = 2,
                                  .works = true};
     struct graph *g = random_graph(&seed, &shape);
     graph_write(g, out);

@@ -1,5 +1,5 @@
-/* fuzz_graph FILE... - read each as graph.bin and, when it is one, evaluate it. With the checksum made right, so that a
- * fuzzer gets behind it. Also libFuzzer's entry point. */
+/* fuzz_graph FILE... - read each as graph.bin and, when it is one, evaluate it. With the checksum made right,
+ * so that a fuzzer gets behind it. Also libFuzzer's entry point. */
 #include <stdio.h>
 #include <string.h>
 #include <xxhash.h>
@@ -9,8 +9,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
-static double no_time(void *ctx, const struct graph *g, uint32_t comm, int32_t p, const struct graph_part *parts,
-                      uint32_t nparts)
+static double no_time(void *ctx, const struct graph *g, uint32_t comm, int32_t p,
+                      const struct graph_part *parts, uint32_t nparts)
 {
     return 0;
 }

@@ -73,7 +73,8 @@ static struct parts list_parts(const struct graph *g, const struct oracle *o)
 /* Whether q's start feeds p. */
 static bool feeds(const struct part_at *p, const struct part_at *q, const struct graph_run_ops *ops)
 {
-    if (p->comm != q->comm || p->source != q->source || p->destination != q->destination || p->sequence != q->sequence)
+    if (p->comm != q->comm || p->source != q->source || p->destination != q->destination ||
+        p->sequence != q->sequence)
         return false;
     switch (p->part->op) {
     case GRAPH_OP_SEND:
@@ -110,8 +111,8 @@ static uint32_t feeds_needed(const struct graph *g, const struct part_at *p, con
     }
 }
 
-static bool try_comm(const struct graph *g, const struct graph_run_ops *ops, struct oracle *o, const struct parts *all,
-                     uint32_t rank, uint32_t v)
+static bool try_comm(const struct graph *g, const struct graph_run_ops *ops, struct oracle *o,
+                     const struct parts *all, uint32_t rank, uint32_t v)
 {
     struct oracle_node *n = &o->ranks[rank].nodes[v];
     int64_t latest = n->start;
@@ -134,8 +135,8 @@ static bool try_comm(const struct graph *g, const struct graph_run_ops *ops, str
             return false;
     }
     struct graph_member m = g->ranks[rank].comms[n->node->comm];
-    double ns = ops->duration_ns(ops->ctx, g, (uint32_t)m.global, m.rank, &g->ranks[rank].parts[n->node->first_part],
-                                 n->node->nparts);
+    double ns = ops->duration_ns(ops->ctx, g, (uint32_t)m.global, m.rank,
+                                 &g->ranks[rank].parts[n->node->first_part], n->node->nparts);
     n->fed = latest;
     n->end = latest + (int64_t)(ns + 0.5);
     n->ended = true;
@@ -147,8 +148,10 @@ static int64_t rounded(float work)
     return (int64_t)((double)work + 0.5);
 }
 
-/* The node waited for, NULL = none. Over loops a distance may point at another kind of node: then it is none. */
-static const struct oracle_node *dep_of(const struct graph *g, const struct oracle *o, uint32_t rank, uint32_t v)
+/* The node waited for, NULL = none. Over loops a distance may point at another kind of node: then it is none.
+ */
+static const struct oracle_node *dep_of(const struct graph *g, const struct oracle *o, uint32_t rank,
+                                        uint32_t v)
 {
     const struct oracle_node *n = &o->ranks[rank].nodes[v];
     if (!n->node->dep)
@@ -158,8 +161,8 @@ static const struct oracle_node *dep_of(const struct graph *g, const struct orac
     return t->node->kind == recorded->kind && t->node->stream == recorded->stream ? t : NULL;
 }
 
-static bool try_node(const struct graph *g, const struct graph_run_ops *ops, struct oracle *o, const struct parts *all,
-                     uint32_t rank, uint32_t v, int64_t t0)
+static bool try_node(const struct graph *g, const struct graph_run_ops *ops, struct oracle *o,
+                     const struct parts *all, uint32_t rank, uint32_t v, int64_t t0)
 {
     struct oracle_node *nodes = o->ranks[rank].nodes, *n = &nodes[v];
     bool changed = false, is_sync = n->node->kind == GRAPH_SYNC;
@@ -186,7 +189,8 @@ static bool try_node(const struct graph *g, const struct graph_run_ops *ops, str
         if (dep && dep->end > start)
             start = dep->end;
         uint32_t u = v;
-        while (!is_sync && u > 0 && (nodes[u - 1].node->kind == GRAPH_SYNC || nodes[u - 1].node->stream != n->node->stream))
+        while (!is_sync && u > 0 &&
+               (nodes[u - 1].node->kind == GRAPH_SYNC || nodes[u - 1].node->stream != n->node->stream))
             u--;
         if (!is_sync && u > 0 && !nodes[u - 1].ended)
             return changed;

@@ -1,5 +1,5 @@
-/* oracle.h - the equations of graph.h, solved without any cleverness: the program is rolled out, every equation is tried
- * again and again until nothing changes. Shares no code with graph_run. */
+/* oracle.h - the equations of graph.h, solved without any cleverness: the program is rolled out, every
+ * equation is tried again and again until nothing changes. Shares no code with graph_run. */
 #ifndef PRISM_GRAPH_TEST_ORACLE_H
 #define PRISM_GRAPH_TEST_ORACLE_H
 

@@ -86,7 +86,8 @@ static void add_local(struct builder *b, uint32_t rank)
     graph_add_node(b->g, rank, &n, NULL, 0);
 }
 
-static void push_part(struct graph_part parts[8][PARTS], uint32_t *n, int32_t at, uint8_t op, int32_t peer, uint64_t count)
+static void push_part(struct graph_part parts[8][PARTS], uint32_t *n, int32_t at, uint8_t op, int32_t peer,
+                      uint64_t count)
 {
     if (n[at] < PARTS)
         parts[at][n[at]++] = (struct graph_part){.op = op, .datatype = 7, .peer = peer, .count = count};
@@ -97,7 +98,8 @@ static void add_groups(struct builder *b)
 {
     uint32_t c = random_below(b->state, b->shape.comms), size = b->g->comms[c].size;
     struct graph_part parts[8][PARTS];
-    uint32_t n[8] = {0}, collectives = 0, wanted = random_below(b->state, 3) ? 1 : 1 + random_below(b->state, 4);
+    uint32_t n[8] = {0}, collectives = 0,
+             wanted = random_below(b->state, 3) ? 1 : 1 + random_below(b->state, 4);
     if (!size)
         return;
     uint64_t count = 1 + random_below(b->state, 1000);

@@ -1,4 +1,5 @@
-/* random_graph.h - random programs that cannot deadlock: operations are put into every rank in one global order. */
+/* random_graph.h - random programs that cannot deadlock: operations are put into every rank in one global
+ * order. */
 #ifndef PRISM_GRAPH_TEST_RANDOM_GRAPH_H
 #define PRISM_GRAPH_TEST_RANDOM_GRAPH_H
 

@@ -23,8 +23,8 @@ struct world {
     int64_t end[8][64]; /* by rank and position */
 };
 
-static double duration(void *ctx, const struct graph *g, uint32_t comm, int32_t p, const struct graph_part *parts,
-                       uint32_t nparts)
+static double duration(void *ctx, const struct graph *g, uint32_t comm, int32_t p,
+                       const struct graph_part *parts, uint32_t nparts)
 {
     struct world *w = ctx;
     return parts[0].op >= GRAPH_OP_SEND ? w->p2p : w->duration;
@@ -35,7 +35,8 @@ static bool eager(void *ctx, uint64_t bytes)
     return bytes <= ((struct world *)ctx)->eager_limit;
 }
 
-static void on_release(void *ctx, uint32_t rank, uint32_t comm, uint32_t ordinal, int64_t started, int64_t end)
+static void on_release(void *ctx, uint32_t rank, uint32_t comm, uint32_t ordinal, int64_t started,
+                       int64_t end)
 {
     struct world *w = ctx;
     if (w->nreleased == 64)
@@ -74,7 +75,8 @@ static void world_comm(struct graph *g)
 }
 
 /* Append a group of one operation of count floats and return its node. */
-static uint32_t op(struct graph *g, uint32_t rank, uint32_t stream, uint8_t code, int32_t peer, uint64_t count)
+static uint32_t op(struct graph *g, uint32_t rank, uint32_t stream, uint8_t code, int32_t peer,
+                   uint64_t count)
 {
     uint32_t ordinal = 0;
     for (uint32_t i = 0; i < g->ranks[rank].nnodes; i++)
@@ -128,10 +130,10 @@ static void op_pair(struct graph *g, uint32_t rank, int32_t peer)
     assert_int_equal(graph_add_node(g, rank, &n, parts, 2), 0);
 }
 
-/* Two stages, two micro-batches, 1F1B with grouped send and receive; sends wait for their receives. Forward 10,
- * stage 1 computes 30 a micro-batch, backward 20, transfer 1.
- *   stage 0: F0 10, send 10 -> 11; F1, pair starts 21, fed at 41 -> 42; B0, receive starts 62, fed at 72 -> 73; B1 93
- *   stage 1: receive starts 0, fed at 10 -> 11; pair starts 41 -> 42; send starts 72 -> 73 */
+/* Two stages, two micro-batches, 1F1B with grouped send and receive; sends wait for their receives. Forward
+ * 10, stage 1 computes 30 a micro-batch, backward 20, transfer 1. stage 0: F0 10, send 10 -> 11; F1, pair
+ * starts 21, fed at 41 -> 42; B0, receive starts 62, fed at 72 -> 73; B1 93 stage 1: receive starts 0, fed at
+ * 10 -> 11; pair starts 41 -> 42; send starts 72 -> 73 */
 static void test_pipeline_1f1b(void **state)
 {
     struct world w = {.g = graph_create(2, 8), .p2p = 1};
@@ -162,9 +164,9 @@ static void test_pipeline_1f1b(void **state)
 }
 
 /* Separate sends and receives, eager: stage 0 goes on without stage 1.
- *   send 0: start 10 end 11; send 1: start 21 end 22; stage 1: recv 0 start 0 -> 10 + 1 = 11; send B0 start 41 end 42;
- *   recv 1 start 42 end 43; send B1 start 73 end 74. stage 0: recv B0 starts 22, fed at 41 -> 42; recv B1 starts 62,
- *   fed at 73 -> 74; record 94. */
+ *   send 0: start 10 end 11; send 1: start 21 end 22; stage 1: recv 0 start 0 -> 10 + 1 = 11; send B0 start
+ * 41 end 42; recv 1 start 42 end 43; send B1 start 73 end 74. stage 0: recv B0 starts 22, fed at 41 -> 42;
+ * recv B1 starts 62, fed at 73 -> 74; record 94. */
 static void test_pipeline_eager(void **state)
 {
     struct world w = {.g = graph_create(2, 8), .p2p = 1, .eager_limit = 1 << 20};
@@ -240,8 +242,8 @@ static void test_rooted(void **state)
     }
     struct graph_run *run = start(&w, NULL);
     assert_int_equal(graph_run_blocked(run, NULL, 0), 0);
-    /* rank 0: 1010, waits for 1's start at 2010 -> 2020, 2030. rank 1: max(2000, 1000) + 10 = 2010, 2020, 2030.
-     * rank 2: 1010, 2020, then everyone: starts 2020 -> 2030. */
+    /* rank 0: 1010, waits for 1's start at 2010 -> 2020, 2030. rank 1: max(2000, 1000) + 10 = 2010, 2020,
+     * 2030. rank 2: 1010, 2020, then everyone: starts 2020 -> 2030. */
     const int64_t want[3][3] = {{1010, 2020, 2030}, {2010, 2020, 2030}, {1010, 2020, 2030}};
     for (int r = 0; r < 3; r++)
         for (int i = 0; i < 3; i++)
@@ -262,8 +264,9 @@ static void test_deadlock(void **state)
     struct graph_run *run = start(&w, NULL);
     char why[256];
     assert_int_equal(graph_run_blocked(run, why, sizeof why), 2);
-    assert_string_equal(why, "rank 0, node 0 (stream 0), group 0 of communicator 0: send to rank 1 waits for its "
-                             "receive");
+    assert_string_equal(why,
+                        "rank 0, node 0 (stream 0), group 0 of communicator 0: send to rank 1 waits for its "
+                        "receive");
     graph_run_destroy(run);
     w.eager_limit = 16;
     run = start(&w, NULL);
@@ -273,8 +276,8 @@ static void test_deadlock(void **state)
     graph_destroy(w.g);
 }
 
-/* One recorded iteration, rank 1 external: released with the later of both, loops beyond the recorded one, and virtual
- * ranks stay within the lookahead. */
+/* One recorded iteration, rank 1 external: released with the later of both, loops beyond the recorded one,
+ * and virtual ranks stay within the lookahead. */
 static void test_external(void **state)
 {
     struct world w = {.g = graph_create(2, 8), .duration = 10};
@@ -336,8 +339,8 @@ static void test_lookahead(void **state)
 }
 
 /* Live counts reach the duration and decide on eager sends. */
-static double by_count(void *ctx, const struct graph *g, uint32_t comm, int32_t p, const struct graph_part *parts,
-                       uint32_t nparts)
+static double by_count(void *ctx, const struct graph *g, uint32_t comm, int32_t p,
+                       const struct graph_part *parts, uint32_t nparts)
 {
     return (double)parts[0].count;
 }
@@ -365,8 +368,8 @@ static void test_live_parts(void **state)
     graph_destroy(w.g);
 }
 
-/* Ranks of one class that write the parts of a group in another order: who is matched with whom must not be taken over
- * from one to the other. */
+/* Ranks of one class that write the parts of a group in another order: who is matched with whom must not be
+ * taken over from one to the other. */
 static void test_class_shares_no_order(void **state)
 {
     struct world w = {.g = graph_create(4, 8), .p2p = 1};
@@ -376,10 +379,11 @@ static void test_class_shares_no_order(void **state)
         struct graph_node n = {.kind = GRAPH_COMM};
         struct graph_part ring[2] = {{.op = GRAPH_OP_SEND, .datatype = 7, .peer = next, .count = 4},
                                      {.op = GRAPH_OP_RECV, .datatype = 7, .peer = before, .count = 4}};
-        struct graph_part both[4] = {{.op = GRAPH_OP_SEND, .datatype = 7, .peer = r % 2 ? next : far, .count = 4},
-                                     {.op = GRAPH_OP_SEND, .datatype = 7, .peer = r % 2 ? far : next, .count = 4},
-                                     {.op = GRAPH_OP_RECV, .datatype = 7, .peer = before, .count = 4},
-                                     {.op = GRAPH_OP_RECV, .datatype = 7, .peer = far, .count = 4}};
+        struct graph_part both[4] = {
+            {.op = GRAPH_OP_SEND, .datatype = 7, .peer = r % 2 ? next : far, .count = 4},
+            {.op = GRAPH_OP_SEND, .datatype = 7, .peer = r % 2 ? far : next, .count = 4},
+            {.op = GRAPH_OP_RECV, .datatype = 7, .peer = before, .count = 4},
+            {.op = GRAPH_OP_RECV, .datatype = 7, .peer = far, .count = 4}};
         assert_int_equal(graph_add_node(w.g, r, &n, ring, 2), 0);
         assert_int_equal(graph_add_node(w.g, r, &n, both, 4), 0);
     }
@@ -398,10 +402,11 @@ static void test_class_shares_no_order(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_slow_rank),  cmocka_unit_test(test_pipeline_1f1b), cmocka_unit_test(test_pipeline_eager),
-        cmocka_unit_test(test_preposted),  cmocka_unit_test(test_rooted),        cmocka_unit_test(test_deadlock),
-        cmocka_unit_test(test_external),   cmocka_unit_test(test_lookahead),     cmocka_unit_test(test_live_parts),
-        cmocka_unit_test(test_class_shares_no_order),
+        cmocka_unit_test(test_slow_rank),      cmocka_unit_test(test_pipeline_1f1b),
+        cmocka_unit_test(test_pipeline_eager), cmocka_unit_test(test_preposted),
+        cmocka_unit_test(test_rooted),         cmocka_unit_test(test_deadlock),
+        cmocka_unit_test(test_external),       cmocka_unit_test(test_lookahead),
+        cmocka_unit_test(test_live_parts),     cmocka_unit_test(test_class_shares_no_order),
     };
     return cmocka_run_group_tests_name("graph_run: by hand", tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* graph_run against the oracle, on random programs: looped, with and without external ranks, with deadlocks. */
+/* graph_run against the oracle, on random programs: looped, with and without external ranks, with deadlocks.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,14 +20,14 @@ struct check {
     struct graph *g;
     uint64_t salt;
     uint64_t eager_limit;
-    struct seen *seen[8];    /* virtual: by position */
-    struct seen *release[8]; /* external: by position */
+    struct seen *seen[8];      /* virtual: by position */
+    struct seen *release[8];   /* external: by position */
     uint32_t *group_at[8][16]; /* external: position of a group */
     uint32_t lost;             /* callbacks for what does not exist */
 };
 
-static double duration(void *ctx, const struct graph *g, uint32_t comm, int32_t p, const struct graph_part *parts,
-                       uint32_t nparts)
+static double duration(void *ctx, const struct graph *g, uint32_t comm, int32_t p,
+                       const struct graph_part *parts, uint32_t nparts)
 {
     uint64_t h = ((struct check *)ctx)->salt + comm * 31u + (uint32_t)p * 17u;
     for (uint32_t i = 0; i < nparts; i++)
@@ -39,7 +40,8 @@ static bool eager(void *ctx, uint64_t bytes)
     return bytes <= ((struct check *)ctx)->eager_limit;
 }
 
-static void on_release(void *ctx, uint32_t rank, uint32_t comm, uint32_t ordinal, int64_t started, int64_t end)
+static void on_release(void *ctx, uint32_t rank, uint32_t comm, uint32_t ordinal, int64_t started,
+                       int64_t end)
 {
     struct check *c = ctx;
     struct seen *s = &c->release[rank][c->group_at[rank][comm][ordinal]];
@@ -93,7 +95,8 @@ static uint32_t make_arrivals(struct check *c, uint64_t *state, const struct gra
     return n;
 }
 
-static void compare(struct check *c, const struct oracle *o, const struct graph_run *run, const uint8_t *external)
+static void compare(struct check *c, const struct oracle *o, const struct graph_run *run,
+                    const uint8_t *external)
 {
     for (uint32_t r = 0; r < o->world; r++) {
         bool whole = true;
@@ -108,9 +111,10 @@ static void compare(struct check *c, const struct oracle *o, const struct graph_
             if (n->node->kind == GRAPH_SYNC && !whole && !s->times)
                 continue;
             if (s->times != n->ended || (n->ended && s->end != n->end))
-                print_error("seed %llu: rank %u, position %u, kind %u, external %u: end %lld (%u times), oracle %lld\n",
-                            (unsigned long long)c->salt, r, v, n->node->kind, external[r], (long long)s->end, s->times,
-                            n->ended ? (long long)n->end : -1);
+                print_error("seed %llu: rank %u, position %u, kind %u, external %u: end %lld (%u times), "
+                            "oracle %lld\n",
+                            (unsigned long long)c->salt, r, v, n->node->kind, external[r], (long long)s->end,
+                            s->times, n->ended ? (long long)n->end : -1);
             assert_int_equal(s->times, n->ended);
             if (!n->ended)
                 continue;
@@ -147,7 +151,8 @@ static void one_case(uint64_t seed, bool with_externals)
 {
     uint64_t state = seed;
     struct random_shape shape = random_shape(&state);
-    struct check c = {.g = random_graph(&state, &shape), .salt = seed, .eager_limit = random_below(&state, 3) * 2000};
+    struct check c = {
+        .g = random_graph(&state, &shape), .salt = seed, .eager_limit = random_below(&state, 3) * 2000};
     classify(c.g, &state);
     uint8_t external[8] = {0};
     for (uint32_t r = 0; with_externals && r < shape.world; r++)
@@ -176,11 +181,13 @@ static void one_case(uint64_t seed, bool with_externals)
     uint32_t early = random_below(&state, 3) ? 0 : random_below(&state, n + 1);
     for (uint32_t i = 0; i < early; i++)
         assert_int_equal(
-            graph_run_arrive(run, list[i].rank, list[i].comm, list[i].ordinal, list[i].start, NULL, 0, NULL), 0);
+            graph_run_arrive(run, list[i].rank, list[i].comm, list[i].ordinal, list[i].start, NULL, 0, NULL),
+            0);
     graph_run_begin(run, 1000);
     for (uint32_t i = early; i < n; i++)
         assert_int_equal(
-            graph_run_arrive(run, list[i].rank, list[i].comm, list[i].ordinal, list[i].start, NULL, 0, NULL), 0);
+            graph_run_arrive(run, list[i].rank, list[i].comm, list[i].ordinal, list[i].start, NULL, 0, NULL),
+            0);
     compare(&c, o, run, external);
     char why[512];
     if (!shape.drop)

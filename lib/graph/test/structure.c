@@ -153,8 +153,8 @@ static void test_check_random(void **state)
 
 /* ---- Iterations ---- */
 
-/* A rank whose operations are letters: lower case a … z all-reduces of that count on communicator 0, A … Z the same on
- * communicator 1, '.' a record, digits broadcasts from that root. */
+/* A rank whose operations are letters: lower case a … z all-reduces of that count on communicator 0, A … Z
+ * the same on communicator 1, '.' a record, digits broadcasts from that root. */
 static void letters(struct graph *g, uint32_t rank, const char *text)
 {
     for (; *text; text++) {
@@ -207,15 +207,14 @@ static void one_rank(const char *bars)
 static void test_iterations(void **state)
 {
     one_rank("|aA|aA|aA|");
-    one_rank("0|aA|aA|aA|");               /* set-up */
-    one_rank("0|aA|aA|aA|a");              /* ended within an iteration */
-    one_rank("01|aA|aA|aA|1");             /* teardown */
+    one_rank("0|aA|aA|aA|");   /* set-up */
+    one_rank("0|aA|aA|aA|a");  /* ended within an iteration */
+    one_rank("01|aA|aA|aA|1"); /* teardown */
     one_rank("01|aA|aA|aA|1230");
-    one_rank("0|..a.A|.a.A|.a.A|.");       /* nodes that are no operations */
-    one_rank("0|aaaaA|aaaaA|aaaaA|aa");    /* micro-batches within */
-    one_rank("0|abcA|bbaA|cacA|");       /* counts differ */
-    one_rank("|0123|0123|0123|");          /* roots take turns */
-
+    one_rank("0|..a.A|.a.A|.a.A|.");    /* nodes that are no operations */
+    one_rank("0|aaaaA|aaaaA|aaaaA|aa"); /* micro-batches within */
+    one_rank("0|abcA|bbaA|cacA|");      /* counts differ */
+    one_rank("|0123|0123|0123|");       /* roots take turns */
 }
 
 static void test_no_period(void **state)
@@ -231,14 +230,22 @@ static void test_no_period(void **state)
     graph_destroy(g);
 }
 
-/* Rank 1 sees four like operations where rank 0 sees an iteration; its set-up ends with one more, of another count. */
+/* Rank 1 sees four like operations where rank 0 sees an iteration; its set-up ends with one more, of another
+ * count. */
 static void test_common_number(void **state)
 {
     struct graph *g = graph_create(2, 8);
     build_world(g, 0);
     build_world(g, 1);
-    letters(g, 0, "0naaA" "naaA" "naaA");
-    letters(g, 1, "b" "aaaa" "aaaa" "aaaa");
+    letters(g, 0,
+            "0naaA"
+            "naaA"
+            "naaA");
+    letters(g, 1,
+            "b"
+            "aaaa"
+            "aaaa"
+            "aaaa");
     assert_int_equal(graph_find_iterations(g, NULL), 0);
     expect_iterations(g, 0, "0|naaA|naaA|naaA|");
     expect_iterations(g, 1, "b|aaaa|aaaa|aaaa|");
@@ -293,7 +300,8 @@ static void test_classes(void **state)
     graph_destroy(g);
 }
 
-/* An all-to-all of sends and receives, that every rank writes in order of the peers' numbers, is the same everywhere. */
+/* An all-to-all of sends and receives, that every rank writes in order of the peers' numbers, is the same
+ * everywhere. */
 static void test_class_of_group(void **state)
 {
     struct graph *g = graph_create(4, 8);
@@ -301,8 +309,10 @@ static void test_class_of_group(void **state)
     for (uint32_t r = 0; r < 4; r++) {
         struct graph_part parts[8];
         for (int32_t p = 0; p < 4; p++) {
-            parts[2 * p] = (struct graph_part){.op = GRAPH_OP_SEND, .datatype = 7, .peer = p, .count = r * 10};
-            parts[2 * p + 1] = (struct graph_part){.op = GRAPH_OP_RECV, .datatype = 7, .peer = p, .count = (uint64_t)p * 10};
+            parts[2 * p] =
+                (struct graph_part){.op = GRAPH_OP_SEND, .datatype = 7, .peer = p, .count = r * 10};
+            parts[2 * p + 1] =
+                (struct graph_part){.op = GRAPH_OP_RECV, .datatype = 7, .peer = p, .count = (uint64_t)p * 10};
         }
         build_group(g, r, 0, parts, 8);
     }
@@ -315,11 +325,16 @@ static void test_class_of_group(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_building),      cmocka_unit_test(test_works),
-        cmocka_unit_test(test_check_collectives), cmocka_unit_test(test_check_messages),
-        cmocka_unit_test(test_check_random),  cmocka_unit_test(test_iterations),
-        cmocka_unit_test(test_no_period),     cmocka_unit_test(test_common_number),
-        cmocka_unit_test(test_long),          cmocka_unit_test(test_classes),
+        cmocka_unit_test(test_building),
+        cmocka_unit_test(test_works),
+        cmocka_unit_test(test_check_collectives),
+        cmocka_unit_test(test_check_messages),
+        cmocka_unit_test(test_check_random),
+        cmocka_unit_test(test_iterations),
+        cmocka_unit_test(test_no_period),
+        cmocka_unit_test(test_common_number),
+        cmocka_unit_test(test_long),
+        cmocka_unit_test(test_classes),
         cmocka_unit_test(test_class_of_group),
     };
     return cmocka_run_group_tests_name("graph: structure", tests, NULL, NULL);

@@ -1,5 +1,5 @@
-/* bench_payload DIR [MiB] [threads] - put and get that much of half noise, half repetition, in payloads of 1 MiB. Prints
- * one line of JSON. DIR must exist; what is written there is removed again. */
+/* bench_payload DIR [MiB] [threads] - put and get that much of half noise, half repetition, in payloads of 1
+ * MiB. Prints one line of JSON. DIR must exist; what is written there is removed again. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +26,8 @@ static void *put(void *arg)
     for (uint32_t i = 0; i < me->pieces; i++) {
         for (uint32_t k = 0; k < PIECE / 8; k++)
             data[k] = i % 2 ? scratch_random(&state) : i * 1000 + me->number + k / 256;
-        me->bad |= payload_writer_put(me->w, (struct payload_key){me->number, 0, i, PAYLOAD_OUTPUT}, data, PIECE, NULL);
+        me->bad |= payload_writer_put(me->w, (struct payload_key){me->number, 0, i, PAYLOAD_OUTPUT}, data,
+                                      PIECE, NULL);
     }
     free(data);
     return NULL;
@@ -37,14 +38,14 @@ static void *get(void *arg)
     struct worker *me = arg;
     char *data = malloc(PIECE);
     for (uint32_t i = 0; i < me->pieces; i++)
-        me->bad |=
-            payload_reader_get(me->r, (struct payload_key){me->number, 0, i, PAYLOAD_OUTPUT}, data, PIECE, NULL) < 0;
+        me->bad |= payload_reader_get(me->r, (struct payload_key){me->number, 0, i, PAYLOAD_OUTPUT}, data,
+                                      PIECE, NULL) < 0;
     free(data);
     return NULL;
 }
 
-static double run(void *(*function)(void *), struct payload_writer *w, struct payload_reader *r, uint32_t threads,
-                  uint32_t pieces)
+static double run(void *(*function)(void *), struct payload_writer *w, struct payload_reader *r,
+                  uint32_t threads, uint32_t pieces)
 {
     pthread_t id[64];
     struct worker workers[64];
@@ -63,7 +64,8 @@ static double run(void *(*function)(void *), struct payload_writer *w, struct pa
 
 int main(int argc, char **argv)
 {
-    uint32_t pieces = argc > 2 ? (uint32_t)atoi(argv[2]) : 256, threads = argc > 3 ? (uint32_t)atoi(argv[3]) : 2;
+    uint32_t pieces = argc > 2 ? (uint32_t)atoi(argv[2]) : 256,
+             threads = argc > 3 ? (uint32_t)atoi(argv[3]) : 2;
     struct prism_error err = {0};
     if (argc < 2 || !threads || threads > 64 || !pieces) {
         fprintf(stderr, "usage: bench_payload DIR [MiB] [threads up to 64]\n");
@@ -88,7 +90,8 @@ int main(int argc, char **argv)
     payload_reader_close(r);
     printf("{\"case\":\"payload\",\"threads\":%u,\"raw_bytes\":%llu,\"disk_bytes\":%llu,\"put_seconds\":%.3f,"
            "\"finish_seconds\":%.3f,\"get_seconds\":%.3f}\n",
-           threads, (unsigned long long)raw, (unsigned long long)disk, put_seconds, finish_seconds, get_seconds);
+           threads, (unsigned long long)raw, (unsigned long long)disk, put_seconds, finish_seconds,
+           get_seconds);
     char path[1024];
     scratch_path(path, sizeof path, argv[1], "payload-0.dat");
     unlink(path);

@@ -1,5 +1,5 @@
-/* fuzz_payload_index FILE... - read each as payload-<node>.idx, with the checksum made right, so that a fuzzer gets behind
- * it. Also libFuzzer's entry point. */
+/* fuzz_payload_index FILE... - read each as payload-<node>.idx, with the checksum made right, so that a
+ * fuzzer gets behind it. Also libFuzzer's entry point. */
 #include <stdio.h>
 #include <string.h>
 

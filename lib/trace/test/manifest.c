@@ -160,8 +160,8 @@ static void test_program_id(void **state)
     scratch_path(path, sizeof path, *state, "program");
     assert_int_equal(file_write_atomic(path, "one", 3, 0755, NULL), 0);
     char ab[] = "ab", c_[] = "c", a_[] = "a", bc[] = "bc", sh[] = "sh", no[] = "prism-no-such-program";
-    char *argv[] = {path, ab, c_, NULL}, *other[] = {path, a_, bc, NULL}, *shell[] = {sh, NULL}, *missing[] = {no, NULL},
-         *none[] = {NULL};
+    char *argv[] = {path, ab, c_, NULL}, *other[] = {path, a_, bc, NULL}, *shell[] = {sh, NULL},
+         *missing[] = {no, NULL}, *none[] = {NULL};
     char *a = trace_program_id(argv), *again = trace_program_id(argv), *b = trace_program_id(other);
     assert_int_equal(strlen(a), 16);
     assert_string_equal(a, again);

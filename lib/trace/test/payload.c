@@ -174,8 +174,9 @@ static void *get_worker(void *arg)
     uint8_t data[9000], out[9000];
     for (uint32_t i = 0; i < EACH; i++) {
         fill(data, length_of(i), i % 2 ? i : i * 1000 + me->number);
-        me->bad |= payload_reader_get(me->r, key(me->number, i), out, sizeof out, NULL) != (int64_t)length_of(i) ||
-                   memcmp(out, data, length_of(i)) != 0;
+        me->bad |=
+            payload_reader_get(me->r, key(me->number, i), out, sizeof out, NULL) != (int64_t)length_of(i) ||
+            memcmp(out, data, length_of(i)) != 0;
     }
     return NULL;
 }
@@ -319,7 +320,8 @@ static void test_damaged(void **state)
 static void test_fuzz(void **state)
 {
     struct payload_blob blobs[3] = {{1, 2, 10, 24, 10, 0}, {3, 4, 100, 34, 20, 1}, {5, 6, 0, 24, 0, 0}};
-    struct payload_entry entries[4] = {{{0, 0, 0, 1}, 0}, {{0, 0, 1, 1}, 1}, {{1, 0, 0, 1}, 1}, {{1, 0, 1, 2}, 2}};
+    struct payload_entry entries[4] = {
+        {{0, 0, 0, 1}, 0}, {{0, 0, 1, 1}, 1}, {{1, 0, 0, 1}, 1}, {{1, 0, 1, 2}, 2}};
     struct payload_index index = {0, 77, 54, blobs, entries, 3, 4}, back;
     struct bytes out = {0};
     uint64_t seed = 3;
@@ -348,9 +350,11 @@ int main(void)
 {
 #define SCRATCH(test) cmocka_unit_test_setup_teardown(test, scratch_make, scratch_remove)
     const struct CMUnitTest tests[] = {
-        SCRATCH(test_round_trip), SCRATCH(test_same_content_once), SCRATCH(test_nothing_at_all),
-        SCRATCH(test_threads),    SCRATCH(test_keep),              SCRATCH(test_incomplete),
-        SCRATCH(test_unwritable), SCRATCH(test_damaged),           SCRATCH(test_fuzz),
+        SCRATCH(test_round_trip),     SCRATCH(test_same_content_once),
+        SCRATCH(test_nothing_at_all), SCRATCH(test_threads),
+        SCRATCH(test_keep),           SCRATCH(test_incomplete),
+        SCRATCH(test_unwritable),     SCRATCH(test_damaged),
+        SCRATCH(test_fuzz),
     };
     return cmocka_run_group_tests_name("payload store", tests, NULL, NULL);
 }

@@ -8,9 +8,9 @@
 int scratch_make(void **state);   /* cmocka setup: *state is the path */
 int scratch_remove(void **state); /* cmocka teardown */
 void scratch_path(char *path, size_t len, const char *dir, const char *name);
-void scratch_flip(const char *dir, const char *name, long offset); /* negative: from the end */
+void scratch_flip(const char *dir, const char *name, long offset);   /* negative: from the end */
 void scratch_truncate(const char *dir, const char *name, long size); /* negative: less than now */
-long scratch_size(const char *dir, const char *name);               /* -1: missing */
+long scratch_size(const char *dir, const char *name);                /* -1: missing */
 uint64_t scratch_random(uint64_t *state);
 
 #endif
