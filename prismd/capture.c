@@ -11,10 +11,23 @@
 #include "prismd/record.h"
 #include "prismd/registry.h"
 #include "prismd/sched.h"
+#include "prismd/synthetic.h"
 #include "prismd/watch.h"
 #include "trace/payload.h"
 
 static struct payload_writer *payloads;
+static struct bytes gathered; /* outputs of a group of several parts */
+
+/* A part's output as it is kept: in control mode large floating-point data is synthetic. */
+static void put_part(const struct daemon *d, struct bytes *all, const struct msg_part *p, const uint8_t *region)
+{
+    if (d->conf->payload == CONF_CONTROL && !synthetic_keeps(p->datatype, p->out_bytes)) {
+        synthetic_fill(bytes_reserve(all, p->out_bytes), p->out_bytes, p->datatype);
+        all->len += p->out_bytes;
+        return;
+    }
+    bytes_put(all, region + p->out_offset, p->out_bytes);
+}
 
 /* Everything the group received, part after part: what emulation delivers. */
 static int keep_output(struct daemon *d, const struct group *g)
@@ -22,25 +35,21 @@ static int keep_output(struct daemon *d, const struct group *g)
     struct payload_key key = {g->rank->number, g->comm, g->ordinal, PAYLOAD_OUTPUT};
     struct prism_error err = {0};
     const uint8_t *region = g->rank->region;
-    struct bytes all = {0};
-    const void *data = NULL;
-    size_t len = 0;
-    for (uint32_t i = 0; i < g->nparts; i++) {
-        const struct msg_part *p = &g->parts[i];
-        if (!p->out_bytes)
-            continue;
-        if (data && !all.len)
-            bytes_put(&all, data, len);
-        if (data)
-            bytes_put(&all, region + p->out_offset, p->out_bytes);
-        data = region + p->out_offset;
-        len = p->out_bytes;
+    if (d->conf->payload == CONF_NONE)
+        return 0;
+    /* The common case needs no copy. */
+    if (g->nparts == 1 && d->conf->payload == CONF_FULL) {
+        const struct msg_part *p = &g->parts[0];
+        if (p->out_bytes && payload_writer_put(payloads, key, region + p->out_offset, p->out_bytes, &err))
+            return daemon_fail(d, err.code, "%s", err.text);
+        return 0;
     }
-    int rc = 0;
-    if (data)
-        rc = payload_writer_put(payloads, key, all.len ? all.data : data, all.len ? all.len : len, &err);
-    bytes_free(&all);
-    return rc ? daemon_fail(d, err.code, "%s", err.text) : 0;
+    bytes_clear(&gathered);
+    for (uint32_t i = 0; i < g->nparts; i++)
+        put_part(d, &gathered, &g->parts[i], region);
+    if (gathered.len && payload_writer_put(payloads, key, gathered.data, gathered.len, &err))
+        return daemon_fail(d, err.code, "%s", err.text);
+    return 0;
 }
 
 static void part_served(struct daemon *d, struct group *g)
@@ -144,6 +153,7 @@ int capture_end(struct daemon *d, bool ok, struct prism_error *err)
     registry_end(d);
     channel_end();
     collective_end();
+    bytes_free(&gathered);
     int rc = 0;
     if (ok && payloads)
         rc = payload_writer_finish(payloads, err);

@@ -10,6 +10,7 @@
 #include "coll/types.h"
 #include "prismd/link.h"
 #include "prismd/place.h"
+#include "prismd/synthetic.h"
 #include "trace/payload.h"
 
 struct collective_key {
@@ -150,7 +151,7 @@ static int keep_contribution(struct daemon *d, const struct collective *c, const
                              const struct coll_premul *scalars)
 {
     const struct msg_part *w = &c->entries[0].what;
-    if (w->op != PRISM_OP_ALLREDUCE && w->op != PRISM_OP_REDUCE && w->op != PRISM_OP_REDUCESCATTER)
+    if (!coll_op_is_reduction(w->op) || d->conf->payload == CONF_NONE)
         return 0;
     int leader = -1, nvirtual = 0;
     const void **some = malloc(c->size * sizeof *some);
@@ -176,8 +177,10 @@ static int keep_contribution(struct daemon *d, const struct collective *c, const
         struct prism_error err = {0};
         struct payload_key key = {(uint32_t)world_rank(d, c, (uint32_t)leader), c->entries[leader].comm,
                                   c->entries[leader].ordinal, PAYLOAD_CONTRIBUTION};
-        rc = coll_reduce(sum, some, nvirtual, count, w->datatype, redop, factors, &err) ||
-             payload_writer_put(payload_file, key, sum, bytes, &err);
+        rc = coll_reduce(sum, some, nvirtual, count, w->datatype, redop, factors, &err);
+        if (!rc && d->conf->payload == CONF_CONTROL && !synthetic_keeps(w->datatype, bytes))
+            synthetic_fill(sum, bytes, w->datatype);
+        rc = rc || payload_writer_put(payload_file, key, sum, bytes, &err);
         free(sum);
         if (rc)
             daemon_fail(d, err.code, "%s", err.text);

@@ -174,10 +174,26 @@ static int read_choices(struct conf *c, struct prism_error *err)
     return 0;
 }
 
+/* Options that are named in the contract and not built yet: said before anything starts, never ignored. */
+static int refuse_unbuilt(struct prism_error *err)
+{
+    static const struct {
+        const char *name, *option, *instead;
+    } unbuilt[] = {
+        {"PRISM_FOLD", "--prism-fold", "capture runs every rank; leave the option out"},
+        {"PRISM_SCRATCH", "--prism-scratch", "every phase runs in the working directory; leave the option out"},
+    };
+    for (size_t i = 0; i < sizeof unbuilt / sizeof *unbuilt; i++)
+        if (get(unbuilt[i].name) && strcmp(get(unbuilt[i].name), "0"))
+            return prism_error_set(err, PRISM_EXIT_UNSUPPORTED, "%s=%s (%s) is not supported yet: %s", unbuilt[i].name,
+                                   get(unbuilt[i].name), unbuilt[i].option, unbuilt[i].instead);
+    return 0;
+}
+
 int conf_read(struct conf *c, char **argv, struct prism_error *err)
 {
     *c = (struct conf){.argv = argv};
-    if (read_numbers(c, err) || read_choices(c, err) || read_sandbox(c, err) || read_slices(c, err) ||
+    if (refuse_unbuilt(err) || read_numbers(c, err) || read_choices(c, err) || read_sandbox(c, err) || read_slices(c, err) ||
         devices_find(&c->devices, &c->ndevices, err))
         return -1;
     c->trace = get("PRISM_TRACE") ? absolute(get("PRISM_TRACE")) : default_trace(c);

@@ -270,6 +270,7 @@ static void on_group_arrived(struct daemon *d, struct group *g)
     struct live *l = live_of(g->rank);
     struct held h = {g->rank->number, g->comm, g->ordinal,
                      g->arrived_ns - pace_lag_ns(&l->lag_in) + link_clock_offset_ns(d, NULL), live_parts(g), g->nparts};
+    live_position_arrived(l, g->position, g->arrived_ns);
     struct bytes b = {0};
     bytes_put_u32(&b, h.rank);
     bytes_put_u32(&b, h.comm);

@@ -88,6 +88,12 @@ int64_t live_node_of(const struct live *l, uint32_t comm, uint32_t ordinal, uint
     return c->nodes[ordinal];
 }
 
+void live_position_arrived(struct live *l, uint32_t position, int64_t start_ns)
+{
+    if (!position && !l->first_position)
+        l->iteration_start_ns = start_ns;
+}
+
 void live_position_ended(struct live *l, uint32_t position, int64_t end_ns)
 {
     if (!l->per_iteration)

@@ -27,7 +27,6 @@ struct live {
     uint32_t ncomms;
     struct live_gate gates[LIVE_GATES];
     struct pace_lag lag_in, lag_out;
-    bool arrived; /* its first gate */
     uint32_t first_position; /* COMM nodes of set-up, before the first iteration */
     uint32_t per_iteration;  /* COMM nodes of an iteration; 0 = no iterations found */
     int64_t iteration_start_ns;
@@ -40,6 +39,8 @@ void live_destroy(struct live *l); /* NULL is fine */
 
 /* The recorded node that a group stands for, looping the last iteration; -1 = the communicator has none at all. */
 int64_t live_node_of(const struct live *l, uint32_t comm, uint32_t ordinal, uint32_t *recorded_ordinal);
+/* A gate was reached: the first one begins the first iteration when there is no set-up. */
+void live_position_arrived(struct live *l, uint32_t position, int64_t start_ns);
 /* A gate of that position ended: closes an iteration if it was its last. */
 void live_position_ended(struct live *l, uint32_t position, int64_t end_ns);
 struct live_gate *live_gate(struct live *l, uint32_t node);
