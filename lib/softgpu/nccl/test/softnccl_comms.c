@@ -1,4 +1,5 @@
 /* Making, asking, splitting, shrinking and ending communicators. */
+#include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -322,13 +323,22 @@ static void test_simulate(void **state)
     run_ranks(2, simulate, NULL, (struct options){0});
 }
 
+/* Every function of nccl.h is there under both its names. */
+static void test_symbols(void **state)
+{
+#define BOTH(result, name, parameters, arguments)                 \
+    assert_non_null(dlsym(RTLD_DEFAULT, "nccl" #name));           \
+    assert_non_null(dlsym(RTLD_DEFAULT, "pnccl" #name));
+    PRISM_NCCL_FUNCTIONS(BOTH)
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_questions),     cmocka_unit_test(test_splits),       cmocka_unit_test(test_shrinks),
         cmocka_unit_test(test_non_blocking),  cmocka_unit_test(test_one_process),  cmocka_unit_test(test_shared_device),
         cmocka_unit_test(test_wrong_size),    cmocka_unit_test(test_creator_leaves_first),
-        cmocka_unit_test(test_simulate),
+        cmocka_unit_test(test_simulate),      cmocka_unit_test(test_symbols),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
