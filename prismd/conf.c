@@ -137,11 +137,10 @@ static char *default_library(void)
 
 static int read_numbers(struct conf *c, struct prism_error *err)
 {
-    uint64_t world, gpn, assistants, iterations, runnable, staging, nodes, node;
+    uint64_t world, gpn, assistants, runnable, staging, nodes, node;
     if (get_number("PRISM_EMULATE", 1, WORLD_MAX, 0, &world, err) ||
         get_number("PRISM_GPUS_PER_NODE", 1, 1024, 8, &gpn, err) ||
         get_number("PRISM_ASSISTANTS", 0, 1024, UINT64_MAX, &assistants, err) ||
-        get_number("PRISM_ITERATIONS", 0, 1000000, 0, &iterations, err) ||
         get_number("PRISM_RUNNABLE", 1, 1000000, 32, &runnable, err) ||
         get_number("PRISM_STAGING", 1 << 20, 1ull << 40, 256 << 20, &staging, err) ||
         get_number("PRISM_NODES", 1, 4096, 1, &nodes, err) || get_number("PRISM_NODE_ID", 0, nodes - 1, 0, &node, err))
@@ -151,7 +150,6 @@ static int read_numbers(struct conf *c, struct prism_error *err)
     c->world = (uint32_t)world;
     c->gpus_per_node = (uint32_t)gpn;
     c->assistants = assistants == UINT64_MAX ? -1 : (int)assistants;
-    c->iterations = (uint32_t)iterations;
     c->runnable = (uint32_t)runnable;
     c->staging = staging;
     c->nodes = (uint32_t)nodes;
@@ -181,6 +179,7 @@ static int refuse_unbuilt(struct prism_error *err)
         const char *name, *option, *instead;
     } unbuilt[] = {
         {"PRISM_FOLD", "--prism-fold", "capture runs every rank; leave the option out"},
+        {"PRISM_ITERATIONS", "--prism-iterations", "let the program itself end after a few iterations"},
         {"PRISM_SCRATCH", "--prism-scratch", "every phase runs in the working directory; leave the option out"},
     };
     for (size_t i = 0; i < sizeof unbuilt / sizeof *unbuilt; i++)

@@ -23,7 +23,6 @@ struct conf {
     int assistants;         /* PRISM_ASSISTANTS: devices; 0 = paced; -1 = planned */
     enum conf_phase phase;  /* PRISM_PHASE */
     char *trace;            /* PRISM_TRACE: folder, absolute */
-    uint32_t iterations;    /* PRISM_ITERATIONS: stop capture after so many; 0 = when the program ends */
     uint32_t slices;        /* PRISM_SLICES: ranks calibrated: 0 = auto, UINT32_MAX = all, else that many a class */
     enum conf_payload payload;
     char *network;          /* PRISM_NETWORK: profile file, or NULL */
