@@ -419,9 +419,8 @@ static void run_delay(void *args)
 {
 }
 
-/* Modelled at one teraflop a second, which is near enough for a delay. */
+/* A software GPU does about 50 MFLOP/s by default; its profile may say otherwise, "about" is enough here. */
 cudaError_t kernels_delay(cudaStream_t stream, double microseconds)
 {
-    /* A software GPU does about 50 MFLOP/s by default: its profile may say otherwise, "about" is enough here. */
     return launch(stream, run_delay, &microseconds, sizeof microseconds, microseconds * 50, 0);
 }
