@@ -84,7 +84,11 @@ static void on_phase(struct daemon *d, uint32_t from, struct bytes_reader *b)
         daemon_fail(d, PRISM_EXIT_DAEMON, "malformed message from the first node");
         return;
     }
-    p.live = live;
+    uint32_t *copy = malloc(p.nlive * sizeof *copy + 1); /* aligned */
+    if (!copy)
+        abort();
+    memcpy(copy, live, p.nlive * sizeof *copy);
+    p.live = copy;
     if (d->conf->node) {
         store_destroy(d->store);
         d->store = store_remote(d, host, (uint16_t)port);
@@ -96,6 +100,7 @@ static void on_phase(struct daemon *d, uint32_t from, struct bytes_reader *b)
     }
     free(host);
     local_begin(d, &p, report_local);
+    free(copy);
 }
 
 static void on_quit(struct daemon *d, uint32_t from, struct bytes_reader *b)
