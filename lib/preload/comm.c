@@ -10,6 +10,7 @@
 #include "coll/types.h"
 #include "preload/preload.h"
 #include "preload/real.h"
+#include "preload/shrunk.h"
 #include "preload/socket.h"
 
 static uint32_t next_number; /* session_lock */
@@ -36,6 +37,8 @@ static ncclResult_t ask(const void *request, size_t size, uint32_t number, ncclC
     if (!ready || !c)
         abort();
     size_t len = socket_ask(request, size, number, ready);
+    if (len < sizeof *ready + ready->nsandbox * sizeof(int32_t) || (ready->real_size > 0 && !ready->nsandbox))
+        session_fatal(PRISM_EXIT_DAEMON, "rank %u: communicator %u: malformed answer of prismd", session.rank, number);
     if (ready->size < 0)
         session_fatal(PRISM_EXIT_UNSUPPORTED, "rank %u: communicator %u: %.*s", session.rank, number,
                       (int)(len - sizeof *ready), (const char *)(ready + 1));
@@ -45,6 +48,8 @@ static ncclResult_t ask(const void *request, size_t size, uint32_t number, ncclC
     } else {
         *c = (struct comm){.magic = COMM_MAGIC, .number = number, .size = ready->size, .rank = ready->rank};
         driver(cuCtxGetDevice)(&c->device);
+        if (ready->real_size > 0)
+            c->shrunk = shrunk_create(ready);
         *out = (ncclComm_t)c;
     }
     free(ready);
@@ -82,6 +87,8 @@ void comm_free(struct comm *c)
     c->magic = 0;
     free(c->redops);
     c->redops = NULL;
+    shrunk_destroy(c->shrunk);
+    c->shrunk = NULL;
 }
 
 ncclResult_t comm_unique_id(ncclUniqueId *id)

@@ -24,7 +24,7 @@ struct comm {
     uint32_t groups; /* issued so far: the ordinal of the next */
     struct redop *redops;
     int nredops;
-    void *transport; /* gate_nccl.c's part */
+    struct shrunk *shrunk; /* owned; NULL unless real NCCL carries this communicator (transport nccl) */
 };
 
 /* NULL when comm is none of ours or has been destroyed. */

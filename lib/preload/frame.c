@@ -1,13 +1,14 @@
 /* frame.c - what surrounds every interposed call: nesting, host thread numbers, host times. */
 #include "common/clock.h"
 #include "preload/preload.h"
+#include "preload/real.h"
 
 PRISM_THREAD struct frame frame;
 static int hosts;
 
-bool frame_enter(void)
+bool frame_enter_from(const void *caller)
 {
-    if (frame.depth || session_is_off())
+    if (frame.depth || session_is_off() || real_is_excluded(caller))
         return false;
     int64_t now = clock_now_ns();
     frame.depth = 1;

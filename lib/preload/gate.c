@@ -108,6 +108,8 @@ static void describe(const struct operation *o, struct msg_part *p)
         .out_bytes = coll_output_count(o->op, o->count, o->comm->rank, o->peer, o->comm->size) * size,
         .scalar = own ? own->scalar : 0,
     };
+    if (o->comm->shrunk)
+        p->out_bytes = 0; /* real NCCL moves them */
     if (session.phase == PHASE_CAPTURE)
         p->in_bytes = coll_input_count(o->op, o->count, o->comm->rank, o->peer, o->comm->size) * size;
 }
@@ -174,6 +176,8 @@ static void enqueue(const struct gate *g)
 {
     if (session.phase == PHASE_CAPTURE)
         gate_capture_enqueue(g);
+    else if (g->operations[0].comm->shrunk)
+        gate_nccl_enqueue(g, g->operations[0].comm->shrunk);
     else
         gate_paced_enqueue(g);
 }

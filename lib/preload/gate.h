@@ -2,6 +2,7 @@
  *
  *     capture   copy inputs to the heap · arrive · wait go · copy results from the heap · done
  *     paced     [pre] · arrive · wait ready · copy results · wait go · [post] · done
+ *     nccl      [pre] · arrive · the prune plan's calls on the shrunk communicator · wait go · [post] · done
  *
  * session_lock held throughout.
  */
@@ -17,6 +18,8 @@
 #include "preload/streams.h"
 #include "proto/message.h"
 
+struct shrunk;
+
 struct gate {
     const struct operation *operations;
     const struct msg_part *parts; /* as many; offsets within the region, bytes 0 = nothing to copy */
@@ -29,6 +32,7 @@ struct gate {
 /* Put the gate on its stream. */
 void gate_capture_enqueue(const struct gate *g);
 void gate_paced_enqueue(const struct gate *g);
+void gate_nccl_enqueue(const struct gate *g, struct shrunk *shrunk);
 
 /* The pieces: the stream writes or awaits the gate's generation in a word of its slot. */
 enum gate_word { GATE_ARRIVE, GATE_READY, GATE_GO, GATE_DONE };

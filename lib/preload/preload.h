@@ -75,8 +75,10 @@ struct frame {
 };
 extern PRISM_THREAD struct frame frame;
 
-/* Begin an interposed call. False: pass through (no rank, or a call of a library below us). */
-bool frame_enter(void);
+/* Begin an interposed call. False: pass through (no rank, or a call of a library below us). To be used in the exported
+ * function itself, whose return address tells who calls. */
+#define frame_enter() frame_enter_from(__builtin_return_address(0))
+bool frame_enter_from(const void *caller);
 void frame_leave(void);
 /* Number of the calling host thread: 0, 1, 2 ... by first use; session_lock held. */
 uint32_t frame_host(void);

@@ -1,6 +1,7 @@
 #include "preload/real.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,6 +48,41 @@ void *real_interposed(const char *name)
     }
     return real_dlsym(handle, name);
 }
+
+/* --- a library whose calls are not the program's --- */
+
+static uintptr_t excluded_begin, excluded_end;
+
+static int find_range(struct dl_phdr_info *info, size_t size, void *wanted)
+{
+    uintptr_t begin = UINTPTR_MAX, end = 0;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+        uintptr_t at = info->dlpi_addr + p->p_vaddr;
+        if (p->p_type != PT_LOAD)
+            continue;
+        begin = at < begin ? at : begin;
+        end = at + p->p_memsz > end ? at + p->p_memsz : end;
+    }
+    if ((uintptr_t)wanted < begin || (uintptr_t)wanted >= end)
+        return 0;
+    excluded_begin = begin;
+    __atomic_store_n(&excluded_end, end, __ATOMIC_RELEASE);
+    return 1;
+}
+
+void real_exclude_library(const void *function)
+{
+    dl_iterate_phdr(find_range, (void *)(uintptr_t)function);
+}
+
+bool real_is_excluded(const void *address)
+{
+    uintptr_t end = __atomic_load_n(&excluded_end, __ATOMIC_ACQUIRE);
+    return (uintptr_t)address < end && (uintptr_t)address >= excluded_begin;
+}
+
+/* --- finding --- */
 
 static void *open_library(enum real_library library)
 {

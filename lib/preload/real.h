@@ -6,6 +6,9 @@
 #ifndef PRISM_PRELOAD_REAL_H
 #define PRISM_PRELOAD_REAL_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include <cuda.h>
 
 enum real_library { REAL_CUDA, REAL_CUDART, REAL_NCCL, REAL_LIBC };
@@ -22,6 +25,10 @@ void *real_dlsym_address(void);
 
 /* Our own exported function of that name, NULL if we have none (only cu*, nccl*, pnccl*). */
 void *real_interposed(const char *name);
+
+/* Calls from the library that holds this function pass through from now on (NCCL's own threads). */
+void real_exclude_library(const void *function);
+bool real_is_excluded(const void *address);
 
 /* The real function `name` with the type of its declaration, looked up once per place. */
 #define REAL_NAMED(library, name, text)                                       \

@@ -72,12 +72,24 @@ static const char *in_build(const char *name)
     return path;
 }
 
-static void become_rank(const struct fake *f, uint32_t rank, int out, const char *const *args)
+static void execute(const struct fake *f, int out, const char *const *args)
 {
     const char *argv[16] = {in_build("test/preload_program")};
-    char number[16];
     for (int i = 0; args[i] && i < 14; i++)
         argv[i + 1] = args[i];
+    setenv("LD_LIBRARY_PATH", in_build("lib/softgpu"), 1);
+    setenv("ASAN_OPTIONS", "verify_asan_link_order=0:detect_leaks=0", 1);
+    for (int i = 0; f->more_env[i][0]; i++)
+        setenv(f->more_env[i][0], f->more_env[i][1], 1);
+    dup2(out, STDOUT_FILENO);
+    dup2(out, STDERR_FILENO);
+    execv(argv[0], (char *const *)(uintptr_t)argv);
+    _exit(127);
+}
+
+static void become_rank(const struct fake *f, uint32_t rank, int out, const char *const *args)
+{
+    char number[16];
     snprintf(number, sizeof number, "%u", rank);
     setenv("PRISM_RANK", number, 1);
     setenv("RANK", number, 1);
@@ -86,16 +98,13 @@ static void become_rank(const struct fake *f, uint32_t rank, int out, const char
     if (!f->inert)
         setenv("PRISM_SOCKET", socket_name, 1);
     setenv("PRISM_KEY", "0123456789abcdef0123456789abcdef", 1);
-    setenv("LD_LIBRARY_PATH", in_build("lib/softgpu"), 1);
-    setenv("ASAN_OPTIONS", "verify_asan_link_order=0:detect_leaks=0", 1);
     if (!f->bare)
         setenv("LD_PRELOAD", in_build("lib/libprism.so"), 1);
-    for (int i = 0; f->more_env[i][0]; i++)
-        setenv(f->more_env[i][0], f->more_env[i][1], 1);
-    dup2(out, STDOUT_FILENO);
-    dup2(out, STDERR_FILENO);
-    execv(argv[0], (char *const *)(uintptr_t)argv);
-    _exit(127);
+    if (f->transport == TRANSPORT_NCCL) {
+        snprintf(number, sizeof number, "%u", rank);
+        setenv("CUDA_VISIBLE_DEVICES", number, 1);
+    }
+    execute(f, out, args);
 }
 
 static void welcome(struct fake *f, int fd, uint32_t rank)
@@ -150,14 +159,64 @@ static void take_hello(struct fake *f)
     welcome(f, fd, hello.rank);
 }
 
-static void answer_comm(struct fake_rank *r, uint32_t rank, uint32_t comm, int32_t size, int32_t in_comm, int32_t key)
+/* --- the assistant of a shrunk communicator --- */
+
+static pid_t assistant;
+static uint8_t real_id[MSG_UID_LEN];
+
+/* It makes the unique id and prints it in hexadecimal digits. */
+static void start_assistant(const struct fake *f, const char *act)
+{
+    char size[16], device[16], text[2 * MSG_UID_LEN + 1];
+    int out[2];
+    snprintf(size, sizeof size, "%u", f->nranks + 1);
+    snprintf(device, sizeof device, "%u", f->nranks);
+    assert_int_equal(pipe(out), 0);
+    assistant = fork();
+    if (!assistant) {
+        close(out[0]);
+        setenv("CUDA_VISIBLE_DEVICES", device, 1);
+        execute(f, out[1], (const char *const[]){"assistant", size, act, NULL});
+    }
+    close(out[1]);
+    for (size_t have = 0; have < sizeof text;) {
+        ssize_t n = read(out[0], text + have, sizeof text - have);
+        assert_true(n > 0);
+        have += (size_t)n;
+    }
+    close(out[0]);
+    for (size_t i = 0; i < sizeof real_id; i++)
+        assert_int_equal(sscanf(text + 2 * i, "%2hhx", &real_id[i]), 1);
+}
+
+static void answer_shrunk(const struct fake *f, struct fake_rank *r, uint32_t rank, struct msg_comm_ready *ready)
+{
+    struct {
+        struct msg_comm_ready ready;
+        int32_t sandbox[FAKE_RANKS];
+    } m = {.ready = *ready};
+    m.ready.real_size = (int32_t)f->nranks + 1;
+    m.ready.real_rank = (int32_t)rank;
+    m.ready.assistants = 1;
+    m.ready.nsandbox = f->nranks;
+    memcpy(m.ready.unique_id, real_id, sizeof real_id);
+    for (uint32_t i = 0; i < f->nranks; i++)
+        m.sandbox[i] = (int32_t)i;
+    m.ready.h.size = (uint32_t)(sizeof *ready + f->nranks * sizeof *m.sandbox);
+    send(r->socket, &m, m.ready.h.size, MSG_NOSIGNAL);
+}
+
+static void answer_comm(const struct fake *f, struct fake_rank *r, uint32_t rank, uint32_t comm, int32_t size, int32_t in_comm, int32_t key)
 {
     struct msg_comm_ready ready = {.h = {MSG_COMM_READY, sizeof ready}, .comm = comm, .size = size, .rank = in_comm};
     assert_true(comm < COMMUNICATORS);
     comm_size[rank][comm] = size;
     comm_rank[rank][comm] = in_comm;
     comm_key[rank][comm] = key;
-    send(r->socket, &ready, sizeof ready, MSG_NOSIGNAL);
+    if (f->transport == TRANSPORT_NCCL && size > 1)
+        answer_shrunk(f, r, rank, &ready);
+    else
+        send(r->socket, &ready, sizeof ready, MSG_NOSIGNAL);
 }
 
 static void take_node(struct fake_rank *r, const struct msg_node *m)
@@ -207,10 +266,10 @@ static void take_message(struct fake *f, uint32_t rank)
     assert_int_equal(m.h.size, n);
     switch (m.h.type) {
     case MSG_COMM_INIT:
-        answer_comm(r, rank, m.init.comm, m.init.size, m.init.rank, m.init.unique_id[20]);
+        answer_comm(f, r, rank, m.init.comm, m.init.size, m.init.rank, m.init.unique_id[20]);
         break;
     case MSG_COMM_SPLIT: /* the tests split by rank modulo 2, all ranks taking part in the world */
-        answer_comm(r, rank, m.split.comm, m.split.color < 0 ? 0 : (int32_t)(f->nranks + 1 - rank % 2) / 2,
+        answer_comm(f, r, rank, m.split.comm, m.split.color < 0 ? 0 : (int32_t)(f->nranks + 1 - rank % 2) / 2,
                     (int32_t)rank / 2, 1000 + m.split.color);
         break;
     case MSG_COMM_FREE:
@@ -415,16 +474,23 @@ void fake_run(struct fake *f, uint32_t n, const char *const *args)
     if (!f->transport)
         f->transport = TRANSPORT_PACED;
     listen_on_name();
+    if (f->transport == TRANSPORT_NCCL)
+        start_assistant(f, args[0]);
     for (uint32_t i = 0; i < n; i++)
         start(f, i, args);
     while (serve(f))
         if (clock_now_ns() > until) {
             for (uint32_t i = 0; i < n; i++)
                 kill(f->ranks[i].pid, SIGKILL);
+            if (assistant)
+                kill(assistant, SIGKILL);
             fail_msg("ranks still run after 60 s; the first wrote: %s", f->ranks[0].output);
         }
     for (uint32_t i = 0; i < n; i++)
         waitpid(f->ranks[i].pid, &f->ranks[i].status, 0);
+    if (assistant)
+        waitpid(assistant, NULL, 0);
+    assistant = 0;
     for (uint32_t i = 0; i < ngates; i++)
         free(gates[i].parts);
     close(listener);

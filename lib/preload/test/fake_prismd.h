@@ -35,7 +35,8 @@ struct fake_rank {
 
 struct fake {
     /* set before fake_run */
-    uint32_t phase, transport;
+    uint32_t phase;
+    uint32_t transport;   /* 0: paced; nccl: the program itself is run as the assistant too */
     uint32_t world;       /* 0: the number of ranks run */
     uint64_t region_size; /* 0: 64 MiB */
     uint32_t max_waiting; /* 0: 31 */

@@ -270,6 +270,52 @@ static void act_plain(void)
     tear_down();
 }
 
+static void act_average(void)
+{
+    set_up();
+    put((float)(rank + 1));
+    CHECK(ncclAllReduce(buffer, buffer, N, ncclFloat, ncclAvg, comm, stream));
+    get();
+    printf("average %g %g\n", (double)host[0], (double)host[N - 1]);
+    tear_down();
+}
+
+/* The virtual ranks' part in what the acts of that name do with real NCCL; their inputs add up to 10. */
+static void act_assistant(int size, const char *act)
+{
+    ncclUniqueId id;
+    ncclRedOp_t op = ncclSum;
+    float quarter = 0.25f;
+    CHECK(ncclGetUniqueId(&id));
+    for (size_t i = 0; i < sizeof id; i++)
+        printf("%02x", (unsigned char)id.internal[i]);
+    printf("\n");
+    fflush(stdout);
+    CHECK(cudaSetDevice(0));
+    CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    CHECK(cudaMalloc((void **)&buffer, sizeof host));
+    CHECK(ncclCommInitRank(&comm, size, id, size - 1));
+    for (int i = 0; i < N; i++)
+        host[i] = 10;
+    CHECK(cudaMemcpy(buffer, host, sizeof host, cudaMemcpyHostToDevice));
+    CHECK(cudaStreamSynchronize(NULL));
+    float *scratch;
+    CHECK(cudaMalloc((void **)&scratch, sizeof host));
+    if (!strcmp(act, "average"))
+        CHECK(ncclRedOpCreatePreMulSum(&op, &quarter, ncclFloat, ncclScalarHostImmediate, comm));
+    if (!strcmp(act, "group")) {
+        CHECK(ncclGroupStart());
+        CHECK(ncclRecv(scratch, N, ncclFloat, 1, comm, stream));
+        CHECK(ncclSend(buffer, N, ncclFloat, 0, comm, stream));
+        CHECK(ncclGroupEnd());
+    } else {
+        for (int i = 0; i < (strcmp(act, "average") ? 3 : 1); i++)
+            CHECK(ncclAllReduce(buffer, scratch, N, ncclFloat, op, comm, stream));
+    }
+    CHECK(cudaStreamSynchronize(stream));
+    CHECK(ncclCommDestroy(comm));
+}
+
 static void act_bad(void)
 {
     set_up();
@@ -292,7 +338,7 @@ int main(int argc, char **argv)
     } acts[] = {
         {"allreduce", act_allreduce}, {"group", act_group}, {"split", act_split}, {"fork", act_fork},
         {"connections", act_connections}, {"names", act_names}, {"local", act_local}, {"large", act_large},
-        {"many", act_many}, {"store", act_store}, {"bad", act_bad}, {"plain", act_plain},
+        {"many", act_many}, {"store", act_store}, {"bad", act_bad}, {"plain", act_plain}, {"average", act_average},
     };
     for (size_t i = 0; i < sizeof acts / sizeof *acts; i++)
         if (!strcmp(act, acts[i].name)) {
@@ -301,6 +347,10 @@ int main(int argc, char **argv)
         }
     if (!strcmp(act, "waiting") && argc > 2) {
         act_waiting(atoi(argv[2]));
+        return 0;
+    }
+    if (!strcmp(act, "assistant") && argc > 3) {
+        act_assistant(atoi(argv[2]), argv[3]);
         return 0;
     }
     fprintf(stderr, "no act %s\n", act);

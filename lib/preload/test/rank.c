@@ -133,6 +133,46 @@ static void paced_group(void **state)
     assert_sound(&f->ranks[0]);
 }
 
+/* Two sandbox ranks of a world of four and an assistant for the others, over the software NCCL. */
+static struct fake *run_shrunk(const char *act)
+{
+    struct fake *f = fresh(PHASE_EMULATE);
+    f->transport = TRANSPORT_NCCL;
+    f->world = 4;
+    RUN(f, 2, act);
+    for (int i = 0; i < 2; i++) {
+        const struct fake_rank *r = &f->ranks[i];
+        assert_exit(r, 0);
+        assert_sound(r);
+        assert_int_equal(r->ntimes, r->nnodes - fake_count(r, GRAPH_SYNC));
+        assert_int_equal(r->frees, 1);
+    }
+    return f;
+}
+
+static void shrunk_allreduce(void **state)
+{
+    struct fake *f = run_shrunk("allreduce");
+    for (int i = 0; i < 2; i++) {
+        assert_output(&f->ranks[i], "sum 82 8074"); /* x := sum of the two + 10, three times */
+        assert_int_equal(f->ranks[i].peak_bytes, 4000);
+    }
+}
+
+static void shrunk_group(void **state)
+{
+    struct fake *f = run_shrunk("group");
+    assert_output(&f->ranks[0], "received 10"); /* of the assistant */
+    assert_output(&f->ranks[1], "received 0");
+}
+
+/* The average of four with the virtual ranks' sum of 10: a PreMulSum in every participant. */
+static void shrunk_average(void **state)
+{
+    struct fake *f = run_shrunk("average");
+    assert_output(&f->ranks[0], "average 3.25 502.75"); /* (1 + 2 + 10) / 4, (1000 + 1001 + 10) / 4 */
+}
+
 static void same_structure_in_both_phases(void **state)
 {
     static struct msg_node captured[FAKE_NODES];
@@ -303,7 +343,7 @@ static void launch_replaces_the_program(void **state)
     f->more_env[1][1] = "/bin/echo";
     RUN(f, 1, "one", "", "two words");
     assert_exit(&f->ranks[0], 0);
-    assert_string_equal(f->ranks[0].output, "one  two words\n");
+    assert_output(&f->ranks[0], "preload_program one  two words\n");
 }
 
 int main(void)
@@ -314,6 +354,9 @@ int main(void)
         cmocka_unit_test(capture_split),
         cmocka_unit_test(paced_delivery),
         cmocka_unit_test(paced_group),
+        cmocka_unit_test(shrunk_allreduce),
+        cmocka_unit_test(shrunk_group),
+        cmocka_unit_test(shrunk_average),
         cmocka_unit_test(same_structure_in_both_phases),
         cmocka_unit_test(waiting_streams),
         cmocka_unit_test(forked_child_is_inert),
