@@ -35,6 +35,21 @@ static int add_up(const int *counts, int *rows, int ranks, int experts_each)
     return total;
 }
 
+/* After a failed exchange the counts are whatever was in memory: report that failure, not a crash it leads
+ * to. */
+static void check_counts(struct trainer *t, const struct layer_stash *stash, const int *counts, int sent)
+{
+    int experts = (int)t->options->experts, copies = t->model.max_rows * (int)t->options->topk;
+    bool sane =
+        sent >= 0 && sent <= copies && stash->received >= 0 && stash->received <= copies * t->layout.ep;
+    for (int i = 0; i < 2 * experts; i++)
+        sane = sane && counts[i] >= 0 && counts[i] <= copies;
+    if (sane)
+        return;
+    groups_check(&t->groups);
+    die("the counts of tokens that the expert group exchanged make no sense");
+}
+
 /* Tell every rank of the expert group how many tokens its experts get from us; wait on the host for the
  * answer. */
 static void exchange_counts(struct trainer *t, struct layer_stash *stash)
@@ -52,8 +67,9 @@ static void exchange_counts(struct trainer *t, struct layer_stash *stash)
         cudaMemcpyAsync(host + experts, stash->received_counts, bytes, cudaMemcpyDeviceToHost, expert));
     CUDA_CHECK(cudaEventRecord(t->events.counts_read, expert));
     CUDA_CHECK(cudaEventSynchronize(t->events.counts_read));
-    add_up(host, stash->sent_rows, ranks, each);
+    int sent = add_up(host, stash->sent_rows, ranks, each);
     stash->received = add_up(host + experts, stash->received_rows, ranks, each);
+    check_counts(t, stash, host, sent);
 }
 
 /* Send rows to every rank and receive from every rank, on the expert stream, between what the compute stream

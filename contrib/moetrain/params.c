@@ -22,6 +22,11 @@ struct tensor {
     uint64_t identity;       /* the same on every rank that holds a part of it */
 };
 
+static size_t count_of(const struct tensor *t)
+{
+    return (size_t)t->rows * (size_t)t->columns * (size_t)t->stack;
+}
+
 struct plan {
     struct params *params;
     const struct options *options;
@@ -179,23 +184,35 @@ static void fill_tensor(const struct plan *plan, const struct tensor *t, bool ex
                     values + (size_t)i * (size_t)t->rows * (size_t)t->columns);
 }
 
+/* Room on the host for one tensor at a time, which is filled there and copied. */
+static void copy_values(const struct plan *plan)
+{
+    size_t largest = 0;
+    for (int i = 0; i < plan->count; i++)
+        largest = count_of(&plan->tensors[i]) > largest ? count_of(&plan->tensors[i]) : largest;
+    real *host = malloc(largest * sizeof *host);
+    if (!host)
+        die("no host memory for a tensor of %zu values", largest);
+    for (int i = 0; i < plan->count; i++) {
+        const struct tensor *t = &plan->tensors[i];
+        fill_tensor(plan, t, plan->expert[i], host);
+        CUDA_CHECK(cudaMemcpy(plan->params->values + t->first, host, count_of(t) * sizeof *host,
+                              cudaMemcpyHostToDevice));
+    }
+    free(host);
+}
+
 static void set_values(const struct plan *plan)
 {
     struct params *params = plan->params;
     size_t bytes = params->count * sizeof(real);
-    real *host = malloc(bytes);
-    if (!host)
-        die("no host memory for %zu parameters", params->count);
-    for (int i = 0; i < plan->count; i++)
-        fill_tensor(plan, &plan->tensors[i], plan->expert[i], host + plan->tensors[i].first);
     params->values = memory_allocate(bytes);
     params->gradients = memory_allocate(bytes);
     params->first = memory_allocate(bytes);
     params->second = memory_allocate(bytes);
-    CUDA_CHECK(cudaMemcpy(params->values, host, bytes, cudaMemcpyHostToDevice));
+    copy_values(plan);
     CUDA_CHECK(cudaMemset(params->first, 0, bytes));
     CUDA_CHECK(cudaMemset(params->second, 0, bytes));
-    free(host);
 }
 
 /* Replicas of a parameter: only the first in its group counts it. */
@@ -216,7 +233,7 @@ static void set_segments(const struct plan *plan)
     for (int i = 0; i < plan->count; i++) {
         const struct tensor *t = &plan->tensors[i];
         struct segment *last = params->segment_count ? &segments[params->segment_count - 1] : NULL;
-        size_t count = (size_t)t->rows * (size_t)t->columns * (size_t)t->stack;
+        size_t count = count_of(t);
         if (!counts_in_norm(plan, i))
             continue;
         params->segment_values += count;

@@ -15,20 +15,22 @@ static struct grid make_grid(int step, int range, int ranks)
     return (struct grid){ldexp(1, step), ldexp(1, range) / ranks};
 }
 
-static void set_grids(struct trainer *t)
+struct grids trainer_grids(const struct options *options, const struct layout *layout)
 {
-    if (!t->options->exact_sums)
-        return;
-    t->grids.activation = make_grid(12, 11, t->layout.tp);
-    t->grids.gradient = make_grid(14, 9, t->layout.tp);
-    t->grids.weight = make_grid(10, 13, t->layout.dp);
-    t->grids.expert_weight = make_grid(10, 13, t->layout.edp);
-    t->grids.norm = make_grid(20, 32, t->layout.world);
+    struct grids grids = {0};
+    if (!options->exact_sums)
+        return grids;
+    grids.activation = make_grid(12, 11, layout->tp);
+    grids.gradient = make_grid(14, 9, layout->tp);
+    grids.weight = make_grid(10, 13, layout->dp);
+    grids.expert_weight = make_grid(10, 13, layout->edp);
+    grids.norm = make_grid(20, 32, layout->world);
+    return grids;
 }
 
 void trainer_create(struct trainer *t)
 {
-    set_grids(t);
+    t->grids = trainer_grids(t->options, &t->layout);
     t->streams.compute = resource_stream();
     t->events.begin = resource_timer();
     t->events.end[0] = resource_timer();

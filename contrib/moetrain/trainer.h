@@ -98,6 +98,7 @@ struct result {
 
 /* trainer.c. layout and groups are set by the caller, all else zero. */
 void trainer_create(struct trainer *trainer);
+struct grids trainer_grids(const struct options *options, const struct layout *layout);
 struct result trainer_iterate(struct trainer *trainer);
 /* Give back all that trainer_create made; options, layout and groups stay. */
 void trainer_destroy(struct trainer *trainer);

@@ -9,6 +9,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "../data.h"
+#include "../host_math.h"
 #include "../trainer.h"
 #include "fake_cuda.h"
 
@@ -63,6 +65,41 @@ static void test_repeats_itself(void **state)
     assert_memory_equal(a, b, 5 * sizeof *a);
 }
 
+/* Each grid of --exact-sums: values of as many ranks as the group has, up to the bound, in three orders. */
+static void check_grid(struct grid grid, int ranks)
+{
+    real values[64], forward = 0, backward = 0, pairs[64];
+    for (int i = 0; i < ranks; i++) {
+        double noise = data_uniform(data_hash(1, (uint64_t)i));
+        values[i] = (real)math_round_one(i % 5 ? noise : 4 * grid.bound * noise, grid);
+        pairs[i] = values[i];
+    }
+    for (int i = 0; i < ranks; i++)
+        forward += values[i];
+    for (int i = ranks - 1; i >= 0; i--)
+        backward += values[i];
+    for (int step = 1; step < ranks; step *= 2)
+        for (int i = 0; i + step < ranks; i += 2 * step)
+            pairs[i] += pairs[i + step];
+    assert_memory_equal(&forward, &backward, sizeof forward);
+    assert_memory_equal(&forward, &pairs[0], sizeof forward);
+}
+
+static void test_sums_on_the_grid_have_no_order(void **state)
+{
+    struct options options;
+    char error[256], *argv[] = {(char *)"train", (char *)"--exact-sums", (char *)"--tp=2"};
+    assert_int_equal(options_parse(&options, 3, argv, error, sizeof error), 0);
+    for (int dp = 1; dp <= 64; dp *= 2) {
+        struct layout layout = layout_make(0, 2 * dp, 2, 1, 1);
+        struct grids grids = trainer_grids(&options, &layout);
+        check_grid(grids.activation, 2);
+        check_grid(grids.gradient, 2);
+        check_grid(grids.weight, dp);
+        check_grid(grids.expert_weight, dp);
+    }
+}
+
 static void test_clipping_launches_a_kernel_only_if_needed(void **state)
 {
     struct result r[MOST];
@@ -89,6 +126,7 @@ int main(void)
         cmocka_unit_test(test_learns),
         cmocka_unit_test(test_learns_on_the_grid),
         cmocka_unit_test(test_repeats_itself),
+        cmocka_unit_test(test_sums_on_the_grid_have_no_order),
         cmocka_unit_test(test_clipping_launches_a_kernel_only_if_needed),
         cmocka_unit_test(test_memory_is_accounted),
     };
