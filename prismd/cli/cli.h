@@ -58,11 +58,11 @@ struct trace_manifest;
 /* Both owned by the caller (graph_destroy, trace_manifest_clear). -1 with err: PRISM_EXIT_TRACE. */
 int cli_load_trace(const char *dir, struct trace_manifest *manifest, struct graph **graph, struct prism_error *err);
 
-/* The profile of durations: network if given, else $PRISM_NETWORK, else the trace's network.json, else built-in
- * values (*source says which; static or borrowed). NULL with err. Free with coll_network_destroy. */
+/* The profile of durations: file if given, else $PRISM_NETWORK, else the trace's network.json, else built-in values;
+ * *source says which (malloc'ed). -1 with err. Free with coll_network_clear. */
 struct coll_network;
-struct coll_network *cli_load_network(const char *dir, const char *network, const char **source,
-                                      struct prism_error *err);
+int cli_load_network(const char *dir, const char *file, struct coll_network *network, char **source,
+                     struct prism_error *err);
 
 /* --- 4. Printing (format.c) --- */
 

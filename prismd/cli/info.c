@@ -72,7 +72,7 @@ static json_t *info_json(const struct trace_manifest *m, const struct graph *g, 
         json_array_append_new(sandbox, json_integer(m->sandbox[i]));
     for (int op = 0; op < OPS; op++)
         if (t->by_op[op])
-            json_object_set_new(ops, prism_op_name((enum prism_op)op), json_integer((json_int_t)t->by_op[op]));
+            json_object_set_new(ops, prism_op_name(op), json_integer((json_int_t)t->by_op[op]));
     return json_pack("{s:i, s:s*, s:s*, s:s*, s:o, s:s*, s:i, s:i, s:i, s:b, s:b, s:i, s:o,"
                      " s:i, s:i, s:I, s:I, s:I, s:o, s:{s:I, s:I, s:I}}",
                      "version", (int)m->version, "trace_id", m->trace_id, "created", m->created, "program_id",
@@ -106,7 +106,7 @@ static void print_info(const char *dir, const struct trace_manifest *m, const st
            (unsigned long long)t->measured);
     for (int op = 0; op < OPS; op++)
         if (t->by_op[op])
-            printf("    %-14s %llu\n", prism_op_name((enum prism_op)op), (unsigned long long)t->by_op[op]);
+            printf("    %-14s %llu\n", prism_op_name(op), (unsigned long long)t->by_op[op]);
     if (t->payload_error[0])
         printf("  payloads        %s\n", t->payload_error);
     else

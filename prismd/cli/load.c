@@ -1,10 +1,11 @@
 /* load.c - a trace's manifest, graph and network profile. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "cli.h"
-#include "coll/network.h"
+#include "coll/duration.h"
 #include "common/file.h"
 #include "graph/graph.h"
 #include "trace/trace.h"
@@ -28,4 +29,22 @@ int cli_load_trace(const char *dir, struct trace_manifest *manifest, struct grap
         err->code = PRISM_EXIT_TRACE;
     trace_manifest_clear(manifest);
     return -1;
+}
+
+int cli_load_network(const char *dir, const char *file, struct coll_network *network, char **source,
+                     struct prism_error *err)
+{
+    char beside[4096];
+    const char *variable = getenv("PRISM_NETWORK");
+    snprintf(beside, sizeof(beside), "%s/network.json", dir);
+    if (!file && variable && variable[0])
+        file = variable;
+    if (!file && access(beside, R_OK) == 0)
+        file = beside;
+    if (!file)
+        coll_network_default(network);
+    else if (coll_network_load(network, file, err) != 0)
+        return -1;
+    *source = strdup(file ? file : "built-in values");
+    return 0;
 }

@@ -1,6 +1,6 @@
 # The `prism` command.
 PRISM_CLI_SOURCES := main.c options.c format.c paths.c load.c run.c report.c report_text.c info.c verify.c \
-	predict.c export.c doctor.c checks.c gpu.c measure.c measure_world.c measure_group.c measure_time.c profile.c
+	timeline.c predict.c export.c doctor.c checks.c gpu.c measure.c measure_world.c measure_group.c measure_time.c profile.c
 $(eval $(call program,prism,prismd/cli,$(PRISM_CLI_SOURCES),\
-	prismopt trace graph coll c10d common,\
-	-ljansson -lzstd -lxxhash -levent_core -ldl -lm,-Ilib/abi -Ispank))
+	prismd prismopt trace graph coll c10d common,\
+	-ljansson -lzstd -lxxhash -levent_core -ldl -lm,-I. -isystem lib/abi))

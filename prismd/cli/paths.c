@@ -45,14 +45,3 @@ int paths_library(char *out, size_t len, struct prism_error *err)
 {
     return find("PRISM_LIBRARY", "../lib/libprism.so", R_OK, out, len, err);
 }
-
-char *paths_absolute(const char *path)
-{
-    char *out = NULL;
-    char *cwd = path[0] == '/' ? NULL : getcwd(NULL, 0);
-    int n = asprintf(&out, "%s%s%s", cwd ? cwd : "", cwd ? "/" : "", path);
-    free(cwd);
-    if (n < 0)
-        abort();
-    return out;
-}

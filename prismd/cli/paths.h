@@ -10,7 +10,5 @@
 int paths_daemon(char *out, size_t len, struct prism_error *err);
 /* <folder of this executable>/../lib/libprism.so, or $PRISM_LIBRARY. -1 with err when it cannot be read. */
 int paths_library(char *out, size_t len, struct prism_error *err);
-/* path made absolute against the working directory (not resolved: it may not exist yet). malloc'ed. */
-char *paths_absolute(const char *path);
 
 #endif
