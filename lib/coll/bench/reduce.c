@@ -1,0 +1,63 @@
+/* reduce.c - how fast the reductions are: GB/s of input for each datatype and reduction. Nothing is asserted. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "coll/reduce.h"
+#include "coll/types.h"
+#include "common/clock.h"
+
+enum { INPUTS = 8, BYTES = 4 << 20, REPEATS = 5 };
+
+static double gigabytes(void *out, const void *const *inputs, int datatype, int redop,
+                        const struct coll_premul *factors)
+{
+    int64_t best = INT64_MAX;
+    for (int i = 0; i < REPEATS; i++) {
+        int64_t start = clock_now_ns();
+        coll_reduce(out, inputs, INPUTS, BYTES / coll_datatype_size(datatype), datatype, redop, factors, NULL);
+        int64_t took = clock_now_ns() - start;
+        best = took < best ? took : best;
+    }
+    return (double)INPUTS * BYTES / (double)best;
+}
+
+/* Ordinary numbers: subnormal ones would measure the processor's slow path. */
+static void fill(char *data, int datatype)
+{
+    size_t size = coll_datatype_size(datatype);
+    for (size_t at = 0; at < BYTES; at += size) {
+        struct coll_premul v = coll_premul_from_double(1 + rand() % 2, datatype);
+        memcpy(data + at, &v.bits, size);
+    }
+}
+
+int main(void)
+{
+    const void *inputs[INPUTS];
+    struct coll_premul factors[INPUTS];
+    void *out = malloc(BYTES);
+    for (int i = 0; i < INPUTS; i++) {
+        inputs[i] = malloc(BYTES);
+        if (!inputs[i] || !out)
+            abort();
+    }
+    printf("%-10s", "GB/s");
+    for (int redop = 0; redop < COLL_REDOPS; redop++)
+        printf(" %9s", coll_redop_name(redop));
+    printf("\n");
+    for (int datatype = 0; datatype < COLL_DATATYPES; datatype++) {
+        printf("%-10s", coll_datatype_name(datatype));
+        for (int i = 0; i < INPUTS; i++) {
+            factors[i] = coll_premul_from_double(1, datatype);
+            fill((char *)inputs[i], datatype);
+        }
+        for (int redop = 0; redop < COLL_REDOPS; redop++)
+            printf(" %9.2f", gigabytes(out, inputs, datatype, redop, factors));
+        printf("\n");
+    }
+    for (int i = 0; i < INPUTS; i++)
+        free((void *)inputs[i]);
+    free(out);
+    return 0;
+}
