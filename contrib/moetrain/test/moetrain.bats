@@ -87,6 +87,16 @@ model=(--layers=4 --iterations=4 --seed=7)
     [ "$status" -eq 9 ]
 }
 
+@test "moetrain: an agent serves the store" {
+    coproc agent { exec "$build/test/c10d_server"; }
+    read -r _ MASTER_PORT <&"${agent[0]}"
+    export MASTER_PORT TORCHELASTIC_USE_AGENT_STORE=True
+    run ranks 2 --tp=2 --iterations=1
+    exec {agent[1]}>&-
+    [ "$status" -eq 0 ]
+    [ "$(column loss <<<"$output" | wc -l)" -eq 1 ]
+}
+
 @test "moetrain: bad options and variables are named" {
     run "$moetrain" --layers=none
     [ "$status" -eq 2 ]
