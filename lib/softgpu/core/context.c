@@ -169,6 +169,7 @@ CUresult cuCtxCreate_v4(CUcontext *context, CUctxCreateParams *parameters, unsig
         return result;
     if (!context || depth == STACK_DEPTH)
         return CUDA_ERROR_INVALID_VALUE;
+    sg_device_synchronize(device); /* as measured: it waits at closed gates of other contexts */
     result = context_create(device, flags, context);
     if (result == CUDA_SUCCESS)
         stack[depth++] = *context;
@@ -280,13 +281,18 @@ CUresult cuCtxSynchronize(void)
 }
 
 /* Limits and the cache configuration concern device code, which there is none of: kept and given back, no effect. */
-static size_t limits[CU_LIMIT_PERSISTING_L2_CACHE_SIZE + 1] = {1024, 1 << 20, 8 << 20, 2, 2048, 128, 0};
+static size_t limits[CU_LIMIT_PERSISTING_L2_CACHE_SIZE + 1] = {1024, 8650752, 8388608, 0, 2048, 64, 0}; /* an H200's */
+
+static bool known_limit(CUlimit limit)
+{
+    return (unsigned)limit < sizeof(limits) / sizeof(limits[0]) && limit != CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH;
+}
 
 CUresult cuCtxSetLimit(CUlimit limit, size_t value)
 {
     if (!sg_context_current())
         return CUDA_ERROR_INVALID_CONTEXT;
-    if ((unsigned)limit >= sizeof(limits) / sizeof(limits[0]))
+    if (!known_limit(limit))
         return CUDA_ERROR_UNSUPPORTED_LIMIT;
     limits[limit] = value;
     return CUDA_SUCCESS;
@@ -296,7 +302,7 @@ CUresult cuCtxGetLimit(size_t *value, CUlimit limit)
 {
     if (!sg_context_current())
         return CUDA_ERROR_INVALID_CONTEXT;
-    if ((unsigned)limit >= sizeof(limits) / sizeof(limits[0]))
+    if (!known_limit(limit))
         return CUDA_ERROR_UNSUPPORTED_LIMIT;
     *value = limits[limit];
     return CUDA_SUCCESS;

@@ -131,10 +131,10 @@ void sg_mark_unref(struct sg_mark *mark); /* takes NULL */
 bool sg_mark_done(struct sg_mark *mark);
 int64_t sg_mark_wait(struct sg_mark *mark); /* blocks; returns end_ns */
 
+/* What an item needs to begin (measured on an H200, see gate.c). */
 enum sg_item_kind {
-    SG_ITEM_OTHER,  /* copies, host functions, records */
-    SG_ITEM_KERNEL, /* needs a free hardware queue */
-    SG_ITEM_GATE,   /* may stand at a closed gate */
+    SG_ITEM_FREE,   /* nothing: copies between host and device, host functions, frees of pools */
+    SG_ITEM_QUEUED, /* a free hardware queue: kernels, fills, copies on the device, events, memory operations */
 };
 
 struct CUstream_st {
@@ -194,7 +194,7 @@ struct sg_range {
     size_t requested; /* what the program asked for; size is what it got */
     enum sg_range_kind kind;
     int device;
-    unsigned flags;
+    unsigned flags;  /* of host memory; of a mapping: the PROT_* bits it has */
     void *owner; /* allocation, physical memory or pool block */
     unsigned long long id;
 };
@@ -203,6 +203,7 @@ CUresult sg_range_add(const struct sg_range *range);      /* OUT_OF_MEMORY; INVA
 bool sg_range_find(uintptr_t address, struct sg_range *range); /* innermost range that holds address */
 bool sg_range_find_kind(uintptr_t address, enum sg_range_kind kind, struct sg_range *range);
 bool sg_range_remove(uintptr_t base, enum sg_range_kind kind, struct sg_range *range);
+bool sg_range_set_flags(uintptr_t base, enum sg_range_kind kind, unsigned flags);
 bool sg_range_overlaps(uintptr_t base, size_t size, enum sg_range_kind kind);
 bool sg_address_is_device(uintptr_t address, int *device);
 bool sg_address_is_pinned(uintptr_t address); /* host memory that CUDA knows */

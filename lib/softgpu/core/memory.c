@@ -1,6 +1,6 @@
 /* memory.c - device memory of cuMemAlloc: host memory, mapped lazily, counted against the device's capacity.
  *
- * As measured for cudaMalloc: sizes are multiples of 512 bytes; physical memory comes in blocks of 2 MiB. Requests up
+ * As measured for cudaMalloc on an H200: sizes are multiples of 512 bytes; physical memory comes in blocks of 2 MiB. Requests up
  * to 1 MiB share blocks (first fit), larger ones get blocks of their own. A block goes back when it is empty.
  */
 #include <stdlib.h>

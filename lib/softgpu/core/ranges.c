@@ -114,6 +114,17 @@ bool sg_range_remove(uintptr_t base, enum sg_range_kind kind, struct sg_range *r
     return ok;
 }
 
+bool sg_range_set_flags(uintptr_t base, enum sg_range_kind kind, unsigned flags)
+{
+    pthread_rwlock_wrlock(&lock);
+    struct sg_range *found = holder(list_of(kind), base);
+    bool ok = found && found->base == base && found->kind == kind;
+    if (ok)
+        found->flags = flags;
+    pthread_rwlock_unlock(&lock);
+    return ok;
+}
+
 bool sg_range_overlaps(uintptr_t base, size_t size, enum sg_range_kind kind)
 {
     pthread_rwlock_rdlock(&lock);

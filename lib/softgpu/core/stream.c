@@ -83,7 +83,7 @@ static int64_t item_start(struct CUstream_st *stream, struct sg_item *item)
         start = SG_MAX(start, end);
         sg_mark_unref(item->deps[i]);
     }
-    if (item->kind == SG_ITEM_KERNEL)
+    if (item->kind == SG_ITEM_QUEUED)
         start = sg_queue_wait(stream->context, start);
     return start;
 }
@@ -314,7 +314,7 @@ int sg_stream_enqueue(void *handle, sg_work_fn fn, void *ctx)
 {
     struct CUstream_st *stream;
     CUresult result = sg_stream_resolve(handle, &stream);
-    return result != CUDA_SUCCESS ? result : sg_enqueue(stream, SG_ITEM_KERNEL, fn, ctx, NULL, NULL);
+    return result != CUDA_SUCCESS ? result : sg_enqueue(stream, SG_ITEM_QUEUED, fn, ctx, NULL, NULL);
 }
 
 /* --- waiting --- */

@@ -69,15 +69,26 @@ static CUresult stage(struct copy *copy)
     return CUDA_SUCCESS;
 }
 
-static bool valid_device_range(uintptr_t address, size_t bytes)
+/* Whether all of [address, address + bytes) can be touched. Memory that CUDA does not know is the program's affair. */
+static bool valid_range(uintptr_t address, size_t bytes)
 {
     struct sg_range range;
-    if (!sg_range_find(address, &range))
-        return true; /* plain host memory, which CUDA does not know */
-    if (range.kind == SG_RANGE_RESERVED)
-        return false; /* reserved, nothing mapped */
-    return range.kind == SG_RANGE_REGISTERED || range.kind == SG_RANGE_MAPPED ||
-           bytes <= range.size - (address - range.base);
+    for (uintptr_t at = address, end = address + bytes; at < end; at = range.base + range.size) {
+        if (!sg_range_find(at, &range))
+            return at == address;
+        if (range.kind == SG_RANGE_RESERVED || (range.kind == SG_RANGE_MAPPED && !range.flags))
+            return false; /* nothing there, or cuMemSetAccess is lacking */
+        if (range.kind != SG_RANGE_MAPPED)
+            return range.kind == SG_RANGE_REGISTERED || bytes <= range.size - (address - range.base);
+    }
+    return true;
+}
+
+static bool within_device(const struct copy *copy)
+{
+    int to, from;
+    return sg_address_is_device((uintptr_t)copy->to, &to) && sg_address_is_device((uintptr_t)copy->from, &from) &&
+           to == from;
 }
 
 static CUresult enqueue_copy(CUstream handle, struct copy request)
@@ -88,8 +99,8 @@ static CUresult enqueue_copy(CUstream handle, struct copy request)
     if (!request.to || !request.from)
         return CUDA_ERROR_INVALID_VALUE;
     size_t rows = request.height - 1, planes = request.depth - 1;
-    if (!valid_device_range((uintptr_t)request.to, planes * request.to_plane + rows * request.to_pitch + request.width) ||
-        !valid_device_range((uintptr_t)request.from,
+    if (!valid_range((uintptr_t)request.to, planes * request.to_plane + rows * request.to_pitch + request.width) ||
+        !valid_range((uintptr_t)request.from,
                             planes * request.from_plane + rows * request.from_pitch + request.width))
         return CUDA_ERROR_INVALID_VALUE;
     struct copy *copy = malloc(sizeof(*copy));
@@ -100,7 +111,7 @@ static CUresult enqueue_copy(CUstream handle, struct copy request)
     CUresult result = staged && !to_pageable ? stage(copy) : CUDA_SUCCESS;
     struct sg_mark *mark = NULL;
     if (result == CUDA_SUCCESS)
-        result = sg_enqueue(stream, SG_ITEM_OTHER, run_copy, copy, NULL, to_pageable ? &mark : NULL);
+        result = sg_enqueue(stream, within_device(copy) ? SG_ITEM_QUEUED : SG_ITEM_FREE, run_copy, copy, NULL, to_pageable ? &mark : NULL);
     if (result != CUDA_SUCCESS) {
         free(copy->staging);
         free(copy);
@@ -240,13 +251,13 @@ static CUresult enqueue_fill(CUstream handle, struct fill request)
     size_t row = request.width * request.element;
     if ((uintptr_t)request.to % request.element || !reaches((CUdeviceptr)(uintptr_t)request.to) ||
         (request.height > 1 && request.pitch < row) ||
-        !valid_device_range((uintptr_t)request.to, (request.height - 1) * request.pitch + row))
+        !valid_range((uintptr_t)request.to, (request.height - 1) * request.pitch + row))
         return CUDA_ERROR_INVALID_VALUE;
     struct fill *fill = malloc(sizeof(*fill));
     if (!fill)
         return CUDA_ERROR_OUT_OF_MEMORY;
     *fill = request;
-    CUresult result = sg_enqueue(stream, SG_ITEM_OTHER, run_fill, fill, NULL, NULL);
+    CUresult result = sg_enqueue(stream, SG_ITEM_QUEUED, run_fill, fill, NULL, NULL);
     if (result != CUDA_SUCCESS)
         free(fill);
     return result;

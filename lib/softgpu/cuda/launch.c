@@ -78,7 +78,7 @@ int softgpuLaunchHostFunc(void *handle, void (*fn)(void *args), const void *args
     kernel->seconds = SG_MAX(cost->flops / profile->flops, cost->bytes / profile->bandwidth) + profile->launch_overhead;
     if (args_bytes)
         memcpy(kernel->args, args, args_bytes);
-    CUresult result = sg_enqueue(stream, SG_ITEM_KERNEL, run_kernel, kernel, NULL, NULL);
+    CUresult result = sg_enqueue(stream, SG_ITEM_QUEUED, run_kernel, kernel, NULL, NULL);
     if (result != CUDA_SUCCESS)
         free(kernel);
     return result;
@@ -124,7 +124,7 @@ static CUresult enqueue_host_call(CUstream handle, struct host_call call)
     if (!copy)
         return CUDA_ERROR_OUT_OF_MEMORY;
     *copy = call;
-    CUresult result = sg_enqueue(stream, SG_ITEM_OTHER, run_host_call, copy, NULL, NULL);
+    CUresult result = sg_enqueue(stream, SG_ITEM_FREE, run_host_call, copy, NULL, NULL);
     if (result != CUDA_SUCCESS)
         free(copy);
     return result;

@@ -129,7 +129,7 @@ CUresult cuStreamBatchMemOp_v2(CUstream handle, unsigned int count, CUstreamBatc
     batch->context = stream->context;
     batch->count = count;
     memcpy(batch->ops, ops, count * sizeof(*ops));
-    CUresult result = sg_enqueue(stream, SG_ITEM_GATE, run_batch, batch, NULL, NULL);
+    CUresult result = sg_enqueue(stream, SG_ITEM_QUEUED, run_batch, batch, NULL, NULL);
     if (result != CUDA_SUCCESS)
         free(batch);
     return result;

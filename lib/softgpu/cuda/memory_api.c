@@ -168,12 +168,17 @@ CUresult cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned int flags)
     return result == CUDA_ERROR_INVALID_VALUE ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED : result;
 }
 
+/* Synchronises the device, as measured; registering does not. */
 CUresult cuMemHostUnregister(void *pointer)
 {
+    struct sg_range range;
     if (!pointer)
         return CUDA_ERROR_INVALID_VALUE;
-    return sg_range_remove((uintptr_t)pointer, SG_RANGE_REGISTERED, NULL) ? CUDA_SUCCESS
-                                                                        : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+    if (!sg_range_find_kind((uintptr_t)pointer, SG_RANGE_REGISTERED, &range) || range.base != (uintptr_t)pointer)
+        return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+    sg_device_synchronize(range.device);
+    sg_range_remove((uintptr_t)pointer, SG_RANGE_REGISTERED, NULL);
+    return CUDA_SUCCESS;
 }
 
 /* Host and device share one address space. */

@@ -2,7 +2,7 @@
  *
  * An address is given at the call. A block freed on a stream may be reused by a later allocation on that stream at
  * once, and by any other when the free has been reached. What exceeds the threshold goes back to the device when the
- * free is reached (CUDA waits for the next synchronisation).
+ * free is reached (CUDA waits for the next synchronisation). A pool reserves blocks of 2 MiB (an H200's: 32 MiB).
  */
 #include <stdlib.h>
 
@@ -17,6 +17,7 @@ enum block_state { BLOCK_USED, BLOCK_FREEING, BLOCK_FREE };
 struct pool_block {
     struct CUmemPoolHandle_st *pool;
     struct sg_piece piece;
+    size_t used; /* what was asked for, in units of 512 bytes; the piece may be larger */
     enum block_state state;
     struct CUstream_st *stream; /* on which it is being freed */
     unsigned frees;             /* enqueued and not yet reached: more than one if it was reused meanwhile */
@@ -139,7 +140,8 @@ static CUresult pool_alloc(CUmemoryPool pool, struct CUstream_st *stream, size_t
     if (result != CUDA_SUCCESS)
         return result;
     pthread_mutex_lock(&lock);
-    pool->used += block->piece.size;
+    block->used = (bytes + 511) / 512 * 512;
+    pool->used += block->used;
     pool->used_high = SG_MAX(pool->used_high, pool->used);
     pthread_mutex_unlock(&lock);
     *pointer = (CUdeviceptr)(uintptr_t)block->piece.base;
@@ -191,9 +193,9 @@ CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream handle)
     block->state = BLOCK_FREEING;
     block->stream = stream;
     block->frees++;
-    block->pool->used -= block->piece.size;
+    block->pool->used -= block->used;
     pthread_mutex_unlock(&lock);
-    return sg_enqueue(stream, SG_ITEM_OTHER, run_free, block, NULL, NULL);
+    return sg_enqueue(stream, SG_ITEM_FREE, run_free, block, NULL, NULL);
 }
 
 /* --- pools --- */

@@ -133,7 +133,7 @@ CUresult cuEventRecord(CUevent event, CUstream handle)
     if (!event_valid(event) || event->device != stream->context->device)
         return CUDA_ERROR_INVALID_HANDLE;
     struct sg_mark *mark, *old;
-    CUresult result = sg_enqueue(stream, SG_ITEM_OTHER, NULL, NULL, NULL, &mark);
+    CUresult result = sg_enqueue(stream, SG_ITEM_QUEUED, NULL, NULL, NULL, &mark);
     if (result != CUDA_SUCCESS)
         return result;
     pthread_mutex_lock(&sg_lock);
@@ -158,7 +158,7 @@ CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned int flags)
     if (flags > CU_EVENT_WAIT_EXTERNAL)
         return CUDA_ERROR_INVALID_VALUE;
     struct sg_mark *mark = event_mark(event);
-    CUresult result = mark ? sg_enqueue(stream, SG_ITEM_OTHER, NULL, NULL, mark, NULL) : CUDA_SUCCESS;
+    CUresult result = mark ? sg_enqueue(stream, SG_ITEM_QUEUED, NULL, NULL, mark, NULL) : CUDA_SUCCESS;
     sg_mark_unref(mark);
     return result;
 }

@@ -239,8 +239,9 @@ CUresult cuMemUnmap(CUdeviceptr pointer, size_t size)
 
 static void protect_one(const struct sg_range *range, void *ctx)
 {
-    int flags = *(int *)ctx;
-    mprotect((void *)range->base, range->size, flags);
+    int protection = *(int *)ctx;
+    if (mprotect((void *)range->base, range->size, protection) == 0)
+        sg_range_set_flags(range->base, SG_RANGE_MAPPED, (unsigned)protection);
 }
 
 /* Host and devices share one address space, so the rights of any device are those of all. */
@@ -261,9 +262,12 @@ CUresult cuMemSetAccess(CUdeviceptr pointer, size_t size, const CUmemAccessDesc 
 
 CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr pointer)
 {
-    if (!flags || !location || !sg_range_find_kind((uintptr_t)pointer, SG_RANGE_MAPPED, NULL))
+    struct sg_range range;
+    if (!flags || !location || !sg_range_find_kind((uintptr_t)pointer, SG_RANGE_MAPPED, &range))
         return CUDA_ERROR_INVALID_VALUE;
-    *flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    *flags = range.flags & PROT_WRITE  ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+             : range.flags & PROT_READ ? CU_MEM_ACCESS_FLAGS_PROT_READ
+                                       : CU_MEM_ACCESS_FLAGS_PROT_NONE;
     return CUDA_SUCCESS;
 }
 

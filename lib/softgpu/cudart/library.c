@@ -26,7 +26,8 @@ static bool look_up(const char *mapped, void **function)
         name[n - 3] = '\0';
     if (!strcmp(name, "cuGraphInstantiateWithFlags"))
         name[sizeof("cuGraphInstantiate") - 1] = '\0';
-    return driver.get_proc_address(name, function, CUDA_VERSION, CU_GET_PROC_ADDRESS_DEFAULT, NULL) == CUDA_SUCCESS;
+    return driver.get_proc_address(name, function, CUDA_VERSION, CU_GET_PROC_ADDRESS_DEFAULT, NULL) == CUDA_SUCCESS &&
+           *function;
 }
 
 static void load(void)
@@ -161,10 +162,9 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **function
     if (!symbol || !function)
         return rt_set_error(cudaErrorInvalidValue);
     CUresult result = driver.get_proc_address(symbol, function, (int)version, flags, &found);
-    if (!status)
-        return rt_result(result);
-    *status = (enum cudaDriverEntryPointQueryResult)found;
-    return result == CUDA_ERROR_NOT_FOUND ? cudaSuccess : rt_result(result);
+    if (status)
+        *status = (enum cudaDriverEntryPointQueryResult)found;
+    return rt_result(result);
 }
 
 cudaError_t cudaGetDriverEntryPoint(const char *symbol, void **function, unsigned long long flags,

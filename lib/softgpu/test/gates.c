@@ -197,7 +197,37 @@ static void set_flag(void *args)
     open_flag(20, 1);
 }
 
-/* n - 1 closed gates leave a kernel on another stream alone; the n-th stalls it, but not copies and memory calls. */
+static void counted(void *data)
+{
+    ++*(int *)data;
+}
+
+/* What a stream does while all hardware queues are held. */
+static void goes_on(void *memory, void *host)
+{
+    cudaStream_t stream;
+    void *more, *pooled;
+    int count = 0;
+    OK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    OK(cudaMemcpyAsync(memory, host, 4096, cudaMemcpyHostToDevice, stream));
+    OK(cudaMemcpyAsync(host, memory, 4096, cudaMemcpyDeviceToHost, stream));
+    OK(cudaLaunchHostFunc(stream, counted, &count));
+    OK(cudaMallocAsync(&pooled, 4096, stream));
+    OK(cudaFreeAsync(pooled, stream));
+    OK(cudaStreamSynchronize(stream));
+    CHECK(count == 1);
+    OK(cudaMalloc(&more, 4096));
+    OK(cudaHostRegister(&count, 4, 0));
+    OK(cudaStreamDestroy(stream));
+}
+
+static void stalls(cudaStream_t stream)
+{
+    pause_ms(20);
+    CHECK_IS(cudaStreamQuery(stream), cudaErrorNotReady);
+}
+
+/* n - 1 closed gates leave a kernel on another stream alone; the n-th stalls it, and some more. */
 static void queue_stall(void)
 {
     const char *text = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
@@ -222,13 +252,19 @@ static void queue_stall(void)
     launch_ms(other, set_flag, NULL, 1);
     pause_ms(50);
     CHECK(read_flag(20) == 0);
-    cudaStream_t copies;
-    OK(cudaStreamCreateWithFlags(&copies, cudaStreamNonBlocking)); /* these go on */
-    OK(cudaMemcpyAsync(memory, host, 4096, cudaMemcpyHostToDevice, copies));
-    OK(cudaStreamSynchronize(copies));
-    void *more;
-    OK(cudaMalloc(&more, 4096));
-    CHECK(read_flag(20) == 0);
+    cudaStream_t stalled[4];
+    cudaEvent_t event;
+    OK(cudaEventCreate(&event));
+    for (int i = 0; i < 4; i++)
+        OK(cudaStreamCreateWithFlags(&stalled[i], cudaStreamNonBlocking));
+    OK(cudaMemsetAsync(memory, 0, 64, stalled[0]));
+    OK(cudaMemcpyAsync((char *)memory + 2048, memory, 64, cudaMemcpyDeviceToDevice, stalled[1]));
+    OK(cudaEventRecord(event, stalled[2]));
+    OK(cuStreamWriteValue32(stalled[3], flag(21), 1, 0));
+    goes_on(memory, host);
+    for (int i = 0; i < 4; i++)
+        stalls(stalled[i]);
+    CHECK(read_flag(20) == 0 && read_flag(21) == 0);
     open_flag(2, 1);
     OK(cudaStreamSynchronize(other));
     CHECK(read_flag(20) == 1);

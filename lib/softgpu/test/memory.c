@@ -231,6 +231,7 @@ static void remap(void)
     CHECK(in_use() == size);
     OK(cuMemMap(p + size, size, 0, first, 0));
     CHECK_IS(cuMemMap(p + size + 2 * MIB, 2 * MIB, 0, first, 0), CUDA_ERROR_INVALID_VALUE); /* taken */
+    CHECK_IS(cuMemcpyDtoH(&value, p + size, 4), CUDA_ERROR_INVALID_VALUE); /* no access yet */
     OK(cuMemSetAccess(p + size, size, &read_write, 1));
     OK(cuMemRelease(first));
     CHECK(in_use() == size); /* the mapping holds it */
