@@ -11,7 +11,8 @@ SOFTGPU_CUDART_SOURCES := cudart/copy.c cudart/device.c cudart/library.c cudart/
 	cudart/stream.c
 
 # -Bsymbolic: what a preloaded library exports does not replace the library's own calls, as with NVIDIA's.
-softgpu_link = -Wl$(softgpu_comma)-soname$(softgpu_comma)$(1) -Wl$(softgpu_comma)-Bsymbolic -Wl$(softgpu_comma)-z$(softgpu_comma)now
+softgpu_link = -Wl$(softgpu_comma)-soname$(softgpu_comma)$(1) -Wl$(softgpu_comma)-Bsymbolic -Wl$(softgpu_comma)-z$(softgpu_comma)now \
+	-Wl$(softgpu_comma)-Map=$(OBJ)/lib/softgpu/$(1).map
 
 $(eval $(call shared_library,softgpu/libcuda.so.1,lib/softgpu,$(SOFTGPU_CUDA_SOURCES),,$(call softgpu_link,libcuda.so.1) -lconfig -lm,$(SOFTGPU_CFLAGS)))
 $(eval $(call shared_library,softgpu/libcudart.so.13,lib/softgpu,$(SOFTGPU_CUDART_SOURCES),,$(call softgpu_link,libcudart.so.13) -ldl,$(SOFTGPU_CFLAGS)))

@@ -4,6 +4,8 @@
 #include "softgpu/core/engine.h"
 #include "softgpu/test/child.h"
 
+static int gate_fds[2], answer_fds[2];
+
 /* --- which devices --- */
 
 static int visible(const char *list, int *indices)
@@ -231,6 +233,89 @@ static void test_jitter(void **state)
     setenv("SOFTGPU_PROFILE", path, 1);
 }
 
+/* --- several processes on one device --- */
+
+enum { KERNELS = 10 };
+
+static void busy_process(void)
+{
+    cudaEvent_t a, b;
+    float ms;
+    char c;
+    OK(cudaEventCreate(&a));
+    OK(cudaEventCreate(&b));
+    CHECK(read(gate_fds[0], &c, 1) == 1); /* both begin together */
+    OK(cudaEventRecord(a, NULL));
+    for (int i = 0; i < KERNELS; i++)
+        launch_ms(NULL, no_work, NULL, 20);
+    OK(cudaEventRecord(b, NULL));
+    OK(cudaEventSynchronize(b));
+    OK(cudaEventElapsedTime(&ms, a, b));
+    CHECK(write(answer_fds[1], &ms, sizeof(ms)) == sizeof(ms));
+    OK(cudaEventDestroy(a));
+    OK(cudaEventDestroy(b));
+}
+
+static float slower_of_two(void)
+{
+    float one, two;
+    assert_int_equal(pipe(gate_fds), 0);
+    assert_int_equal(pipe(answer_fds), 0);
+    pid_t first = start_child(busy_process), second = start_child(busy_process);
+    assert_int_equal(write(gate_fds[1], "xx", 2), 2);
+    assert_int_equal(read(answer_fds[0], &one, sizeof(one)), sizeof(one));
+    assert_int_equal(read(answer_fds[0], &two, sizeof(two)), sizeof(two));
+    assert_int_equal(child_status(first), 0);
+    assert_int_equal(child_status(second), 0);
+    for (int i = 0; i < 2; i++) {
+        close(gate_fds[i]);
+        close(answer_fds[i]);
+    }
+    return one > two ? one : two;
+}
+
+static void test_time_slicing(void **state)
+{
+    char path[128], original[128];
+    float beside = slower_of_two();
+    assert_true(beside > 199.9f && beside < 350.f);
+    snprintf(original, sizeof(original), "%s/profile.conf", test_folder);
+    snprintf(path, sizeof(path), "%s/slicing.conf", test_folder);
+    FILE *f = fopen(path, "w");
+    fprintf(f, "device = { flops = 1e6; launch_overhead = 0.0; jitter = 0.0; time_slicing = true; };\n");
+    fclose(f);
+    setenv("SOFTGPU_PROFILE", path, 1);
+    float taking_turns = slower_of_two();
+    setenv("SOFTGPU_PROFILE", original, 1);
+    unlink(path);
+    assert_true(taking_turns > 370.f);
+}
+
+static void test_statistics(void **state)
+{
+    char prefix[128], path[160], text[512];
+    snprintf(prefix, sizeof(prefix), "%s/stats", test_folder);
+    setenv("SOFTGPU_STATS", prefix, 1);
+    pid_t pid = start_child(slower_beside_communication);
+    assert_int_equal(child_status(pid), 0);
+    unsetenv("SOFTGPU_STATS");
+    snprintf(path, sizeof(path), "%s.%ld", prefix, (long)pid);
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    assert_non_null(fgets(text, sizeof(text), f));
+    fclose(f);
+    unlink(path);
+    double late, most, overrun;
+    unsigned long long overruns, items;
+    assert_int_equal(sscanf(text,
+                            "{\"late_sum_s\": %lf, \"late_max_s\": %lf, \"overrun_sum_s\": %lf, \"overruns\": %llu, "
+                            "\"items\": %llu}",
+                            &late, &most, &overrun, &overruns, &items),
+                     5);
+    assert_int_equal(items, 6);
+    assert_true(late >= most && most >= 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -238,7 +323,8 @@ int main(void)
         cmocka_unit_test(test_contexts),        cmocka_unit_test(test_forked_child),
         cmocka_unit_test(test_entry_points),    cmocka_unit_test(test_errors),
         cmocka_unit_test(test_slower_beside_communication), cmocka_unit_test(test_bad_launches),
-        cmocka_unit_test(test_jitter),
+        cmocka_unit_test(test_jitter),          cmocka_unit_test(test_time_slicing),
+        cmocka_unit_test(test_statistics),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

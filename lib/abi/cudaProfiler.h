@@ -1,0 +1,2 @@
+/* cudaProfiler.h - cuProfilerStart and cuProfilerStop; ours are in cuda.h. */
+#include <cuda.h>
