@@ -17,6 +17,8 @@ softgpu_link = -Wl$(softgpu_comma)-soname$(softgpu_comma)$(1) -Wl$(softgpu_comma
 $(eval $(call shared_library,softgpu/libcuda.so.1,lib/softgpu,$(SOFTGPU_CUDA_SOURCES),,$(call softgpu_link,libcuda.so.1) -lconfig -lm,$(SOFTGPU_CFLAGS)))
 $(eval $(call shared_library,softgpu/libcudart.so.13,lib/softgpu,$(SOFTGPU_CUDART_SOURCES),,$(call softgpu_link,libcudart.so.13) -ldl,$(SOFTGPU_CFLAGS)))
 
+$(LIB)/softgpu/libcuda.so.1 $(LIB)/softgpu/libcudart.so.13: lib/softgpu/module.mk # the link maps are made here
+
 # Names for the linker.
 $(LIB)/softgpu/libcuda.so: $(LIB)/softgpu/libcuda.so.1
 	@ln -sfn libcuda.so.1 $@
