@@ -18,8 +18,8 @@
 #include "common/clock.h"
 
 #define REPLY_TIMEOUT_MS 300000 /* for replies that need nobody else; PyTorch's own default */
-#define PAUSE_FIRST_MS 10
-#define PAUSE_LAST_MS 1000
+#define PAUSE_FIRST_MS   10
+#define PAUSE_LAST_MS    1000
 
 struct c10d_client {
     int fd; /* -1 after a failure */
@@ -242,7 +242,8 @@ static int try_once(struct c10d_client *client, int64_t deadline, struct prism_e
     return greet(client, err);
 }
 
-struct c10d_client *c10d_client_connect(const char *host, uint16_t port, int timeout_ms, struct prism_error *err)
+struct c10d_client *c10d_client_connect(const char *host, uint16_t port, int timeout_ms,
+                                        struct prism_error *err)
 {
     int64_t deadline = deadline_after(timeout_ms);
     int pause = PAUSE_FIRST_MS;
@@ -257,9 +258,10 @@ struct c10d_client *c10d_client_connect(const char *host, uint16_t port, int tim
             return client;
         int left = left_ms(deadline);
         if (left == 0) {
-            prism_error_set(err, PRISM_EXIT_SYSTEM,
-                            "store at %s port %u: cannot connect within %d ms: %s; is the store's server running there?",
-                            host, port, timeout_ms, last.text);
+            prism_error_set(
+                err, PRISM_EXIT_SYSTEM,
+                "store at %s port %u: cannot connect within %d ms: %s; is the store's server running there?",
+                host, port, timeout_ms, last.text);
             c10d_client_close(client);
             errno = ETIMEDOUT;
             return NULL;
@@ -330,8 +332,8 @@ static int cancel_wait(struct c10d_client *client, const char *key, int timeout_
     if (send_all(client, err) || receive(client, &answer, 1, err) ||
         (answer == 0 && receive(client, &answer, 1, err)))
         return -1;
-    prism_error_set(err, PRISM_EXIT_SYSTEM, "store at %s port %u: key '%.80s' was not there within %d ms", client->host,
-                    client->port, key, timeout_ms);
+    prism_error_set(err, PRISM_EXIT_SYSTEM, "store at %s port %u: key '%.80s' was not there within %d ms",
+                    client->host, client->port, key, timeout_ms);
     errno = ETIMEDOUT;
     return -1;
 }
@@ -373,9 +375,9 @@ int c10d_client_delete(struct c10d_client *client, const char *key, bool *delete
     return 0;
 }
 
-int c10d_client_compare_set(struct c10d_client *client, const char *key, const void *expected, size_t expected_len,
-                            const void *desired, size_t desired_len, void **value, size_t *len,
-                            struct prism_error *err)
+int c10d_client_compare_set(struct c10d_client *client, const char *key, const void *expected,
+                            size_t expected_len, const void *desired, size_t desired_len, void **value,
+                            size_t *len, struct prism_error *err)
 {
     begin_key(client, C10D_OP_COMPARE_SET, key);
     put_bytes(client, expected, expected_len);

@@ -17,7 +17,8 @@
 struct c10d_client;
 
 /* Connect, retrying (the server may start later) with growing pauses until timeout_ms is over, then validate and ping. */
-struct c10d_client *c10d_client_connect(const char *host, uint16_t port, int timeout_ms, struct prism_error *err);
+struct c10d_client *c10d_client_connect(const char *host, uint16_t port, int timeout_ms,
+                                        struct prism_error *err);
 void c10d_client_close(struct c10d_client *client); /* NULL is fine */
 
 int c10d_client_set(struct c10d_client *client, const char *key, const void *value, size_t len,
@@ -39,9 +40,9 @@ int c10d_client_wait(struct c10d_client *client, const char *const *keys, size_t
 int c10d_client_delete(struct c10d_client *client, const char *key, bool *deleted, struct prism_error *err);
 /* Set to desired if the value equals expected, or the key is missing and expected is empty. *value (malloc'ed as in
  * get) is the value afterwards; for a missing key that was expected otherwise the server returns expected itself. */
-int c10d_client_compare_set(struct c10d_client *client, const char *key, const void *expected, size_t expected_len,
-                            const void *desired, size_t desired_len, void **value, size_t *len,
-                            struct prism_error *err);
+int c10d_client_compare_set(struct c10d_client *client, const char *key, const void *expected,
+                            size_t expected_len, const void *desired, size_t desired_len, void **value,
+                            size_t *len, struct prism_error *err);
 int c10d_client_num_keys(struct c10d_client *client, int64_t *count, struct prism_error *err);
 
 #endif

@@ -5,10 +5,10 @@
 
 #include "c10d/server_private.h"
 
-#define READY 0
-#define NOT_READY 1
-#define STOP_WAITING 0
-#define WAIT_CANCELED 1
+#define READY               0
+#define NOT_READY           1
+#define STOP_WAITING        0
+#define WAIT_CANCELED       1
 #define CALLBACK_REGISTERED 3
 
 static struct connection *owner(struct c10d_waiter *waiter)
@@ -66,14 +66,15 @@ static void mutated(struct connection *c, const struct c10d_mutation *m)
         hooks->on_mutation(hooks->ctx, &c->peer, m);
 }
 
-static struct c10d_mutation mutation(enum c10d_kind kind, struct c10d_slice key, struct c10d_slice value, int64_t delta)
+static struct c10d_mutation mutation(enum c10d_kind kind, struct c10d_slice key, struct c10d_slice value,
+                                     int64_t delta)
 {
     return (struct c10d_mutation){kind, key.data, key.len, value.len ? value.data : NULL, value.len, delta};
 }
 
 /* Mutations whose reply does not depend on the store. */
-static int serve_plain(struct connection *c, enum c10d_kind kind, struct c10d_slice key, struct c10d_slice value,
-                       const char **why)
+static int serve_plain(struct connection *c, enum c10d_kind kind, struct c10d_slice key,
+                       struct c10d_slice value, const char **why)
 {
     struct c10d_mutation m = mutation(kind, key, value, 0);
     int effect = c10d_store_apply(c->server->store, &m, NULL, NULL);

@@ -8,8 +8,8 @@ int c10d_server_apply(struct c10d_server *server, const struct c10d_mutation *m,
     return c10d_store_apply(server->store, m, NULL, err);
 }
 
-static int apply(struct c10d_server *server, enum c10d_kind kind, const char *key, const void *value, size_t len,
-                 int64_t delta, struct prism_error *err)
+static int apply(struct c10d_server *server, enum c10d_kind kind, const char *key, const void *value,
+                 size_t len, int64_t delta, struct prism_error *err)
 {
     struct c10d_mutation m = {kind, key, strlen(key), value, len, delta};
     return c10d_server_apply(server, &m, err);

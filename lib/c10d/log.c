@@ -5,10 +5,10 @@
 #include <string.h>
 #include <xxhash.h>
 
-#define MAGIC "PRSMSTOR"
-#define VERSION 1
-#define HEADER_BYTES 20 /* magic, version, count */
-#define RECORD_BYTES 29 /* the least a record takes */
+#define MAGIC          "PRSMSTOR"
+#define VERSION        1
+#define HEADER_BYTES   20 /* magic, version, count */
+#define RECORD_BYTES   29 /* the least a record takes */
 #define CHECKSUM_BYTES 8
 
 struct c10d_log {
@@ -71,7 +71,8 @@ static void log_put(struct c10d_log *log, uint64_t sequence, uint32_t author, co
     r->mutation.value = m->value_len ? copy + m->key_len : NULL;
 }
 
-int c10d_log_append(struct c10d_log *log, uint32_t author, const struct c10d_mutation *m, struct prism_error *err)
+int c10d_log_append(struct c10d_log *log, uint32_t author, const struct c10d_mutation *m,
+                    struct prism_error *err)
 {
     const char *why = invalid(m);
     if (why)
@@ -143,7 +144,8 @@ static const char *check_frame(const uint8_t *data, size_t len, uint64_t *count)
     uint32_t version = bytes_get_u32(&head);
     *count = bytes_get_u64(&head);
     if (version != VERSION)
-        return "it is of a version that this Prism does not read; record again, or use the Prism that wrote it";
+        return "it is of a version that this Prism does not read; record again, or use the Prism that wrote "
+               "it";
     if (bytes_get_u64(&tail) != XXH64(data, len - CHECKSUM_BYTES, 0))
         return "its checksum is wrong: the file was damaged or cut";
     if (*count > (len - HEADER_BYTES - CHECKSUM_BYTES) / RECORD_BYTES)
@@ -157,7 +159,8 @@ struct c10d_log *c10d_log_decode(const void *data, size_t len, struct prism_erro
     const char *why = check_frame(data, len, &count);
     struct c10d_log *log = c10d_log_create();
     if (!why) {
-        struct bytes_reader r = bytes_reader_init((const uint8_t *)data + HEADER_BYTES, len - HEADER_BYTES - CHECKSUM_BYTES);
+        struct bytes_reader r =
+            bytes_reader_init((const uint8_t *)data + HEADER_BYTES, len - HEADER_BYTES - CHECKSUM_BYTES);
         for (; i < count && !why; i++)
             why = decode_record(&r, i ? log->records[i - 1].sequence : 0, log);
         if (!why && r.pos != r.len)

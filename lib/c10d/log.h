@@ -9,11 +9,12 @@
 #include "common/bytes.h"
 #include "common/error.h"
 
-#define C10D_AUTHOR_NONE UINT32_MAX /* not a logical rank (a launcher, prismd itself): replayed like a virtual rank */
+#define C10D_AUTHOR_NONE                                                                                     \
+    UINT32_MAX /* not a logical rank (a launcher, prismd itself): replayed like a virtual rank */
 
 struct c10d_record {
-    uint64_t sequence; /* order in the whole store, ascending; gaps are allowed */
-    uint32_t author;   /* logical rank, or C10D_AUTHOR_NONE */
+    uint64_t sequence;             /* order in the whole store, ascending; gaps are allowed */
+    uint32_t author;               /* logical rank, or C10D_AUTHOR_NONE */
     struct c10d_mutation mutation; /* key and value owned by the log */
 };
 
@@ -22,7 +23,8 @@ struct c10d_log;
 struct c10d_log *c10d_log_create(void);
 void c10d_log_destroy(struct c10d_log *log); /* NULL is fine */
 /* Copies m; the sequence is the last one's + 1. -1 when m is over the bounds of mutation.h or of no known kind. */
-int c10d_log_append(struct c10d_log *log, uint32_t author, const struct c10d_mutation *m, struct prism_error *err);
+int c10d_log_append(struct c10d_log *log, uint32_t author, const struct c10d_mutation *m,
+                    struct prism_error *err);
 size_t c10d_log_count(const struct c10d_log *log);
 const struct c10d_record *c10d_log_at(const struct c10d_log *log, size_t i); /* until the next append */
 

@@ -76,8 +76,8 @@ static void queue_record(struct c10d_replay *replay, size_t index)
     q->records[q->count++] = index;
 }
 
-struct c10d_replay *c10d_replay_create(const struct c10d_log *log, const uint32_t *sandbox, size_t n, c10d_apply apply,
-                                       void *ctx)
+struct c10d_replay *c10d_replay_create(const struct c10d_log *log, const uint32_t *sandbox, size_t n,
+                                       c10d_apply apply, void *ctx)
 {
     struct c10d_replay *replay = checked(calloc(1, sizeof *replay));
     replay->log = log;
@@ -101,9 +101,11 @@ void c10d_replay_destroy(struct c10d_replay *replay)
     if (!replay)
         return;
     struct key_queue *q, *next;
-    HASH_ITER(hh, replay->queues, q, next) {
+    HASH_ITER(hh, replay->queues, q, next)
+    {
         struct credit *c, *after;
-        HASH_ITER(hh, q->credits, c, after) {
+        HASH_ITER(hh, q->credits, c, after)
+        {
             HASH_DEL(q->credits, c);
             free(c);
         }

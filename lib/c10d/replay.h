@@ -24,8 +24,8 @@ typedef int (*c10d_apply)(void *ctx, const struct c10d_mutation *m, struct prism
 int c10d_replay_apply_to_server(void *server, const struct c10d_mutation *m, struct prism_error *err);
 
 /* log is borrowed and must not change. sandbox: n logical ranks, any order, copied. */
-struct c10d_replay *c10d_replay_create(const struct c10d_log *log, const uint32_t *sandbox, size_t n, c10d_apply apply,
-                                       void *ctx);
+struct c10d_replay *c10d_replay_create(const struct c10d_log *log, const uint32_t *sandbox, size_t n,
+                                       c10d_apply apply, void *ctx);
 void c10d_replay_destroy(struct c10d_replay *replay); /* NULL is fine */
 int c10d_replay_start(struct c10d_replay *replay, struct prism_error *err);
 /* A mutation of key by author has been applied. Authors outside the sandbox and unknown keys are ignored. */

@@ -14,8 +14,8 @@
 
 #include "c10d/server_private.h"
 
-#define OUTPUT_MAX     (64u << 20) /* replies a client may leave unread before it is no longer read from */
-#define READ_AT_ONCE   (256u << 10)
+#define OUTPUT_MAX      (64u << 20) /* replies a client may leave unread before it is no longer read from */
+#define READ_AT_ONCE    (256u << 10)
 #define ACCEPT_PAUSE_MS 100
 
 static void connection_close(struct connection *c)
@@ -162,7 +162,8 @@ static void on_accept_error(struct evconnlistener *listener, void *ctx)
     struct c10d_server *server = ctx;
     struct timeval pause = {.tv_usec = ACCEPT_PAUSE_MS * 1000};
     char text[128];
-    snprintf(text, sizeof text, "store: cannot accept a client: %s; raise the limit of open files", strerror(errno));
+    snprintf(text, sizeof text, "store: cannot accept a client: %s; raise the limit of open files",
+             strerror(errno));
     warn(server, text);
     evconnlistener_disable(listener);
     event_add(server->accept_again, &pause);
@@ -202,15 +203,16 @@ static int open_listener(const char *address, uint16_t port, struct prism_error 
     snprintf(service, sizeof service, "%u", port);
     int rc = getaddrinfo(address, service, &hints, &list);
     if (rc)
-        return prism_error_set(err, PRISM_EXIT_SYSTEM, "store: cannot resolve the address '%s' to listen on: %s",
+        return prism_error_set(err, PRISM_EXIT_SYSTEM,
+                               "store: cannot resolve the address '%s' to listen on: %s",
                                address ? address : "any", gai_strerror(rc));
     for (int pass = 0; pass < 2 && fd < 0; pass++)
         for (ai = list; ai && fd < 0; ai = ai->ai_next)
             if ((ai->ai_family == AF_INET6) == (pass == 0))
                 fd = listen_socket(ai);
     if (fd < 0)
-        prism_error_set(err, PRISM_EXIT_SYSTEM, "store: cannot listen on %s port %u: %s", address ? address : "any",
-                        port, strerror(errno));
+        prism_error_set(err, PRISM_EXIT_SYSTEM, "store: cannot listen on %s port %u: %s",
+                        address ? address : "any", port, strerror(errno));
     freeaddrinfo(list);
     return fd;
 }
@@ -239,7 +241,8 @@ struct c10d_server *c10d_server_create(struct event_base *base, const char *addr
     server->store = c10d_store_create(c10d_dispatch_events());
     server->port = bound_port(fd);
     server->accept_again = evtimer_new(base, on_accept_again, server);
-    server->listener = evconnlistener_new(base, on_accept, server, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 0, fd);
+    server->listener =
+        evconnlistener_new(base, on_accept, server, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 0, fd);
     if (!server->listener || !server->accept_again) {
         if (!server->listener)
             close(fd);

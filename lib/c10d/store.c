@@ -99,9 +99,11 @@ void c10d_store_destroy(struct c10d_store *store)
     if (!store)
         return;
     struct entry *e, *next;
-    HASH_ITER(hh, store->entries, e, next) {
+    HASH_ITER(hh, store->entries, e, next)
+    {
         struct item *item, *after;
-        DL_FOREACH_SAFE(e->queue, item, after) {
+        DL_FOREACH_SAFE(e->queue, item, after)
+        {
             free(item);
         }
         HASH_DEL(store->entries, e);
@@ -137,7 +139,8 @@ size_t c10d_store_queue_len(const struct c10d_store *store, struct c10d_slice ke
     return e ? e->queue_len : 0;
 }
 
-void c10d_store_each(const struct c10d_store *store, void (*visit)(void *ctx, struct c10d_slice key), void *ctx)
+void c10d_store_each(const struct c10d_store *store, void (*visit)(void *ctx, struct c10d_slice key),
+                     void *ctx)
 {
     for (const struct entry *e = store->entries; e; e = e->hh.next)
         if (e->present)
@@ -217,7 +220,8 @@ static void tell_watchers(struct c10d_store *store, struct entry *e, enum c10d_c
                           struct c10d_slice old_value, struct c10d_slice new_value)
 {
     struct c10d_hold *hold, *next;
-    DL_FOREACH_SAFE2(e->watches, hold, next, entry_next) {
+    DL_FOREACH_SAFE2(e->watches, hold, next, entry_next)
+    {
         store->events.changed(hold->waiter, change, key_of(e), old_value, new_value);
     }
 }
@@ -262,7 +266,8 @@ static int number_of(const struct entry *e, int64_t *number)
     return end == text || errno == ERANGE ? -1 : 0;
 }
 
-static int apply_add(struct c10d_store *store, const struct c10d_mutation *m, int64_t *sum, struct prism_error *err)
+static int apply_add(struct c10d_store *store, const struct c10d_mutation *m, int64_t *sum,
+                     struct prism_error *err)
 {
     struct c10d_slice key = {m->key, m->key_len};
     bool barrier = m->kind == C10D_BARRIER;
@@ -306,7 +311,8 @@ static int apply_append(struct c10d_store *store, const struct c10d_mutation *m,
     store->present += !e->present;
     e->present = true;
     bytes_put(&e->value, m->value, m->value_len);
-    tell_watchers(store, e, change, (struct c10d_slice){NULL, 0}, (struct c10d_slice){m->value, m->value_len});
+    tell_watchers(store, e, change, (struct c10d_slice){NULL, 0},
+                  (struct c10d_slice){m->value, m->value_len});
     wake_all(store, e);
     return 1;
 }
@@ -349,12 +355,14 @@ static int apply_pop(struct c10d_store *store, const struct c10d_mutation *m)
     return done;
 }
 
-int c10d_store_apply(struct c10d_store *store, const struct c10d_mutation *m, int64_t *sum, struct prism_error *err)
+int c10d_store_apply(struct c10d_store *store, const struct c10d_mutation *m, int64_t *sum,
+                     struct prism_error *err)
 {
     int64_t ignored;
     if (m->key_len > C10D_KEY_MAX || m->value_len > C10D_VALUE_MAX)
-        return prism_error_set(err, PRISM_EXIT_SYSTEM, "store: key of %zu or value of %zu bytes is over the bounds",
-                               m->key_len, m->value_len);
+        return prism_error_set(err, PRISM_EXIT_SYSTEM,
+                               "store: key of %zu or value of %zu bytes is over the bounds", m->key_len,
+                               m->value_len);
     switch (m->kind) {
     case C10D_SET:
     case C10D_COMPARE_SET:

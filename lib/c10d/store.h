@@ -34,13 +34,16 @@ struct c10d_store *c10d_store_create(struct c10d_store_events events);
 void c10d_store_destroy(struct c10d_store *store); /* every waiter must have left */
 
 bool c10d_store_get(const struct c10d_store *store, struct c10d_slice key, struct c10d_slice *value);
-bool c10d_store_ready(const struct c10d_store *store, struct c10d_slice key); /* a value, or something in its queue */
+bool c10d_store_ready(const struct c10d_store *store,
+                      struct c10d_slice key); /* a value, or something in its queue */
 size_t c10d_store_num_keys(const struct c10d_store *store);
 size_t c10d_store_queue_len(const struct c10d_store *store, struct c10d_slice key);
-void c10d_store_each(const struct c10d_store *store, void (*visit)(void *ctx, struct c10d_slice key), void *ctx);
+void c10d_store_each(const struct c10d_store *store, void (*visit)(void *ctx, struct c10d_slice key),
+                     void *ctx);
 
 /* Apply. 1 with an effect, 0 without, -1 with err. *sum (may be NULL): ADD's and BARRIER's result. */
-int c10d_store_apply(struct c10d_store *store, const struct c10d_mutation *m, int64_t *sum, struct prism_error *err);
+int c10d_store_apply(struct c10d_store *store, const struct c10d_mutation *m, int64_t *sum,
+                     struct prism_error *err);
 /* 1 swapped, 0 not; *now is the value to answer with, borrowed from the store or from expected. */
 int c10d_store_compare_set(struct c10d_store *store, struct c10d_slice key, struct c10d_slice expected,
                            struct c10d_slice desired, struct c10d_slice *now);

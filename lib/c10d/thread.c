@@ -60,8 +60,8 @@ struct c10d_server_thread *c10d_server_start_thread(const char *address, uint16_
         abort();
     t->pipe[0] = t->pipe[1] = -1;
     t->base = event_base_new();
-    if (!t->base || pipe2(t->pipe, O_CLOEXEC) || !(t->stop = event_new(t->base, t->pipe[0], EV_READ, on_stop, t->base)) ||
-        event_add(t->stop, NULL)) {
+    if (!t->base || pipe2(t->pipe, O_CLOEXEC) ||
+        !(t->stop = event_new(t->base, t->pipe[0], EV_READ, on_stop, t->base)) || event_add(t->stop, NULL)) {
         prism_error_set(err, PRISM_EXIT_SYSTEM, "store: cannot make an event loop: %s", strerror(errno));
         thread_free(t);
         return NULL;

@@ -9,20 +9,31 @@
 /* What follows an operation's byte. */
 enum shape { NOTHING, U32, KEY, KEY_I64, KEY_VALUE, KEY_VALUE_VALUE, STRINGS, PAIRS };
 
-static const uint8_t shapes[] = {
-    [C10D_OP_VALIDATE] = U32,         [C10D_OP_SET] = KEY_VALUE,       [C10D_OP_COMPARE_SET] = KEY_VALUE_VALUE,
-    [C10D_OP_GET] = KEY,              [C10D_OP_ADD] = KEY_I64,         [C10D_OP_CHECK] = STRINGS,
-    [C10D_OP_WAIT] = STRINGS,         [C10D_OP_GETNUMKEYS] = NOTHING,  [C10D_OP_DELETE_KEY] = KEY,
-    [C10D_OP_APPEND] = KEY_VALUE,     [C10D_OP_MULTI_GET] = STRINGS,   [C10D_OP_MULTI_SET] = PAIRS,
-    [C10D_OP_CANCEL_WAIT] = NOTHING,  [C10D_OP_PING] = U32,            [C10D_OP_QUEUE_PUSH] = KEY_VALUE,
-    [C10D_OP_QUEUE_POP] = KEY,        [C10D_OP_QUEUE_LEN] = KEY,       [C10D_OP_LIST_KEYS] = NOTHING,
-    [C10D_OP_BARRIER] = KEY_I64,      [C10D_OP_WATCH_KEY] = KEY};
+static const uint8_t shapes[] = {[C10D_OP_VALIDATE] = U32,
+                                 [C10D_OP_SET] = KEY_VALUE,
+                                 [C10D_OP_COMPARE_SET] = KEY_VALUE_VALUE,
+                                 [C10D_OP_GET] = KEY,
+                                 [C10D_OP_ADD] = KEY_I64,
+                                 [C10D_OP_CHECK] = STRINGS,
+                                 [C10D_OP_WAIT] = STRINGS,
+                                 [C10D_OP_GETNUMKEYS] = NOTHING,
+                                 [C10D_OP_DELETE_KEY] = KEY,
+                                 [C10D_OP_APPEND] = KEY_VALUE,
+                                 [C10D_OP_MULTI_GET] = STRINGS,
+                                 [C10D_OP_MULTI_SET] = PAIRS,
+                                 [C10D_OP_CANCEL_WAIT] = NOTHING,
+                                 [C10D_OP_PING] = U32,
+                                 [C10D_OP_QUEUE_PUSH] = KEY_VALUE,
+                                 [C10D_OP_QUEUE_POP] = KEY,
+                                 [C10D_OP_QUEUE_LEN] = KEY,
+                                 [C10D_OP_LIST_KEYS] = NOTHING,
+                                 [C10D_OP_BARRIER] = KEY_I64,
+                                 [C10D_OP_WATCH_KEY] = KEY};
 
-static const uint8_t legacy_ops[] = {C10D_OP_SET,        C10D_OP_COMPARE_SET, C10D_OP_GET,
-                                     C10D_OP_ADD,        C10D_OP_CHECK,       C10D_OP_WAIT,
-                                     C10D_OP_GETNUMKEYS, C10D_OP_WATCH_KEY,   C10D_OP_DELETE_KEY,
-                                     C10D_OP_APPEND,     C10D_OP_MULTI_GET,   C10D_OP_MULTI_SET,
-                                     C10D_OP_CANCEL_WAIT};
+static const uint8_t legacy_ops[] = {
+    C10D_OP_SET,       C10D_OP_COMPARE_SET, C10D_OP_GET,        C10D_OP_ADD,        C10D_OP_CHECK,
+    C10D_OP_WAIT,      C10D_OP_GETNUMKEYS,  C10D_OP_WATCH_KEY,  C10D_OP_DELETE_KEY, C10D_OP_APPEND,
+    C10D_OP_MULTI_GET, C10D_OP_MULTI_SET,   C10D_OP_CANCEL_WAIT};
 
 struct cursor {
     const uint8_t *data;
@@ -140,8 +151,8 @@ enum c10d_dialect c10d_wire_detect(const uint8_t *data, size_t len)
     return load(data + 1, 4) == C10D_MAGIC ? C10D_DIALECT_MODERN : C10D_DIALECT_LEGACY;
 }
 
-int64_t c10d_wire_decode(enum c10d_dialect dialect, const uint8_t *data, size_t len, struct c10d_request *request,
-                         size_t *need, const char **why)
+int64_t c10d_wire_decode(enum c10d_dialect dialect, const uint8_t *data, size_t len,
+                         struct c10d_request *request, size_t *need, const char **why)
 {
     struct cursor c = {.data = data, .len = len};
     memset(request, 0, sizeof *request);

@@ -89,8 +89,8 @@ enum c10d_dialect c10d_wire_detect(const uint8_t *data, size_t len);
 
 /* Decode one request. Returns the bytes it takes; 0 when there are not enough yet, *need then says how many to have
  * before asking again is useful; -1 when malformed or over the bounds of mutation.h, *why then says what. */
-int64_t c10d_wire_decode(enum c10d_dialect dialect, const uint8_t *data, size_t len, struct c10d_request *request,
-                         size_t *need, const char **why);
+int64_t c10d_wire_decode(enum c10d_dialect dialect, const uint8_t *data, size_t len,
+                         struct c10d_request *request, size_t *need, const char **why);
 
 /* Take the next string off an items slice that c10d_wire_decode has checked. */
 struct c10d_slice c10d_wire_next(struct c10d_slice *items);

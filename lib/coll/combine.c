@@ -8,15 +8,16 @@ static int check(const struct coll_operation *op, int p, struct prism_error *err
     if (op->op <= 0 || op->op >= PRISM_OP_END)
         return prism_error_set(err, PRISM_EXIT_UNSUPPORTED, "operation %d is none that Prism knows", op->op);
     if (!coll_datatype_size(op->datatype))
-        return prism_error_set(err, PRISM_EXIT_UNSUPPORTED, "%s: datatype %d is not one of NCCL's", prism_op_name(op->op),
-                               op->datatype);
+        return prism_error_set(err, PRISM_EXIT_UNSUPPORTED, "%s: datatype %d is not one of NCCL's",
+                               prism_op_name(op->op), op->datatype);
     if (p < 0 || p >= op->size)
         return prism_error_set(err, PRISM_EXIT_UNSUPPORTED, "%s: rank %d is outside its communicator of %d",
                                prism_op_name(op->op), p, op->size);
     bool rooted = coll_op_is_rooted(op->op) || coll_op_is_p2p(op->op);
     if (rooted && (op->root < 0 || op->root >= op->size))
         return prism_error_set(err, PRISM_EXIT_UNSUPPORTED, "%s: %s %d is outside its communicator of %d",
-                               prism_op_name(op->op), coll_op_is_p2p(op->op) ? "peer" : "root", op->root, op->size);
+                               prism_op_name(op->op), coll_op_is_p2p(op->op) ? "peer" : "root", op->root,
+                               op->size);
     return 0;
 }
 

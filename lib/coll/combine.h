@@ -6,12 +6,12 @@
 #include "coll/types.h"
 
 struct coll_operation {
-    int op;    /* enum prism_op */
-    int size;  /* ranks of the communicator */
-    int root;  /* rooted operations; RECV: the sender */
+    int op;   /* enum prism_op */
+    int size; /* ranks of the communicator */
+    int root; /* rooted operations; RECV: the sender */
     int datatype;
-    int redop; /* reductions only */
-    uint64_t count; /* as in the NCCL call, types.h */
+    int redop;                        /* reductions only */
+    uint64_t count;                   /* as in the NCCL call, types.h */
     const struct coll_premul *premul; /* size factors for COLL_REDOP_PREMUL, else unread */
 };
 

@@ -33,8 +33,8 @@ static double within_nodes(const struct coll_network *net, double bytes, const s
     return peers > 0 ? intra->launch_s + intra->step_s + peers * bytes / intra->bandwidth_Bps : 0;
 }
 
-double coll_duration(const struct coll_network *net, int op, uint64_t bytes, const struct coll_shape *shape, int root,
-                     int p)
+double coll_duration(const struct coll_network *net, int op, uint64_t bytes, const struct coll_shape *shape,
+                     int root, int p)
 {
     double b = (double)bytes;
     int n = shape->size;
@@ -85,7 +85,8 @@ double coll_group_duration(const struct coll_network *net, const struct coll_sha
     return seconds;
 }
 
-bool coll_is_eager(const struct coll_network *net, const struct coll_shape *shape, int p, int q, uint64_t bytes)
+bool coll_is_eager(const struct coll_network *net, const struct coll_shape *shape, int p, int q,
+                   uint64_t bytes)
 {
     return bytes <= net->link[link_between(shape, p, q)].eager_bytes;
 }

@@ -67,7 +67,7 @@ struct coll_curve; /* ratios of a group that was measured */
 struct coll_network {
     struct coll_link_profile link[COLL_LINKS];
     bool tree_allreduce, tree_rooted, lockstep;
-    double fit_error; /* root mean square of the relative errors over all points; 0 without points */
+    double fit_error;          /* root mean square of the relative errors over all points; 0 without points */
     struct coll_point *points; /* owned */
     size_t npoints;
     struct coll_curve *curves; /* owned */
@@ -78,7 +78,8 @@ struct coll_network {
 void coll_network_default(struct coll_network *net);
 /* Least squares of the relative errors, no number below zero; a class without points keeps its default. points are copied,
  * eager_bytes are the caller's to set. -1 with err: points that no network makes (counts, times), or too few. */
-int coll_network_fit(struct coll_network *net, const struct coll_point *points, size_t n, struct prism_error *err);
+int coll_network_fit(struct coll_network *net, const struct coll_point *points, size_t n,
+                     struct prism_error *err);
 /* docs/formats/network-profile.md. load: fills net (cleared on failure); the numbers in the file rule, not a new fit. */
 int coll_network_load(struct coll_network *net, const char *path, struct prism_error *err);
 int coll_network_parse(struct coll_network *net, const char *text, size_t len, const char *name,
@@ -96,8 +97,8 @@ struct coll_shape {
 
 /* Seconds from the last start that participant p depends on (coll_feeds) to p's end. root: rooted operations' root,
  * the other side of SEND and RECV. bytes as in struct coll_point. 0 for one rank alone, or an unknown operation. */
-double coll_duration(const struct coll_network *net, int op, uint64_t bytes, const struct coll_shape *shape, int root,
-                     int p);
+double coll_duration(const struct coll_network *net, int op, uint64_t bytes, const struct coll_shape *shape,
+                     int root, int p);
 
 struct coll_part {
     int op;
@@ -111,7 +112,8 @@ double coll_group_duration(const struct coll_network *net, const struct coll_sha
                            const struct coll_part *parts, size_t n);
 
 /* Does a send of that many bytes from p to q end without its receiver? */
-bool coll_is_eager(const struct coll_network *net, const struct coll_shape *shape, int p, int q, uint64_t bytes);
+bool coll_is_eager(const struct coll_network *net, const struct coll_shape *shape, int p, int q,
+                   uint64_t bytes);
 
 /* Does participant p's end depend on participant q's start? Everyone's own start counts. eager: coll_is_eager of a SEND. */
 bool coll_feeds(int op, int root, int p, int q, bool eager);

@@ -101,7 +101,8 @@ static enum coll_algorithm faster(const struct coll_network *net, const struct c
         return COLL_RING;
     struct coll_cost ring = coll_cost_of(net, p->op, COLL_RING, p->bytes, p->size, p->nodes, -1);
     struct coll_cost tree = coll_cost_of(net, p->op, COLL_TREE, p->bytes, p->size, p->nodes, -1);
-    return coll_cost_seconds(net, p->nodes, &tree) < coll_cost_seconds(net, p->nodes, &ring) ? COLL_TREE : COLL_RING;
+    return coll_cost_seconds(net, p->nodes, &tree) < coll_cost_seconds(net, p->nodes, &ring) ? COLL_TREE
+                                                                                             : COLL_RING;
 }
 
 static bool fit_once(struct coll_network *net, enum coll_link link, const enum coll_algorithm *algorithms)
@@ -132,7 +133,8 @@ static double error_of(const struct coll_network *net, enum coll_link link)
     for (size_t i = 0; i < net->npoints; i++) {
         const struct coll_point *p = &net->points[i];
         if (coll_link_of(p->nodes) == link)
-            square += pow(coll_model_seconds(net, p->op, p->bytes, p->size, p->nodes, -1) / p->seconds - 1, 2);
+            square +=
+                pow(coll_model_seconds(net, p->op, p->bytes, p->size, p->nodes, -1) / p->seconds - 1, 2);
     }
     return square;
 }
@@ -145,7 +147,8 @@ static bool fit_from(struct coll_network *net, enum coll_link link, double small
     if (!algorithms)
         abort();
     for (size_t i = 0; i < net->npoints; i++)
-        algorithms[i] = coll_has_tree(net, net->points[i].op) && net->points[i].bytes <= small ? COLL_TREE : COLL_RING;
+        algorithms[i] =
+            coll_has_tree(net, net->points[i].op) && net->points[i].bytes <= small ? COLL_TREE : COLL_RING;
     bool fitted = fit_once(net, link, algorithms), changed = true;
     for (int round = 0; fitted && changed && round < ROUNDS; round++) {
         changed = false;
@@ -177,23 +180,26 @@ static bool fit_link(struct coll_network *net, enum coll_link link)
 
 /* --- all of it --- */
 
-static int check_points(const struct coll_point *points, size_t n, size_t used[COLL_LINKS], struct prism_error *err)
+static int check_points(const struct coll_point *points, size_t n, size_t used[COLL_LINKS],
+                        struct prism_error *err)
 {
     for (size_t i = 0; i < n; i++) {
         const struct coll_point *p = &points[i];
         if (p->op <= 0 || p->op >= PRISM_OP_END || p->size < 2 || p->nodes < 1 || p->nodes > p->size ||
             !(p->bytes >= 1 && p->bytes < 1e18) || !(p->seconds > 0 && p->seconds < 1e6))
-            return prism_error_set(err, PRISM_EXIT_USAGE,
-                                   "network profile: measurement %zu makes no sense (%s, %d ranks on %d nodes, %g bytes, "
-                                   "%g s)",
-                                   i, prism_op_name(p->op), p->size, p->nodes, p->bytes, p->seconds);
+            return prism_error_set(
+                err, PRISM_EXIT_USAGE,
+                "network profile: measurement %zu makes no sense (%s, %d ranks on %d nodes, %g bytes, "
+                "%g s)",
+                i, prism_op_name(p->op), p->size, p->nodes, p->bytes, p->seconds);
         used[coll_link_of(p->nodes)]++;
     }
     return 0;
 }
 
 /* Try one set of what may run as a tree and how steps between nodes count. Less than 1 % better is not better. */
-static bool fit_variant(struct coll_network *net, unsigned variant, const size_t used[COLL_LINKS], double *least)
+static bool fit_variant(struct coll_network *net, unsigned variant, const size_t used[COLL_LINKS],
+                        double *least)
 {
     struct coll_network trial = *net;
     double square = 0;
@@ -212,7 +218,8 @@ static bool fit_variant(struct coll_network *net, unsigned variant, const size_t
     return true;
 }
 
-int coll_network_fit(struct coll_network *net, const struct coll_point *points, size_t n, struct prism_error *err)
+int coll_network_fit(struct coll_network *net, const struct coll_point *points, size_t n,
+                     struct prism_error *err)
 {
     size_t used[COLL_LINKS] = {0, 0};
     double least = INFINITY;
@@ -230,10 +237,11 @@ int coll_network_fit(struct coll_network *net, const struct coll_point *points, 
         fitted |= fit_variant(net, variant, used, &least);
     if (!fitted) {
         coll_network_clear(net);
-        return prism_error_set(err, PRISM_EXIT_USAGE,
-                               "network profile: %zu measurements are too few or do not grow with bytes; measure several "
-                               "sizes of at least one operation",
-                               n);
+        return prism_error_set(
+            err, PRISM_EXIT_USAGE,
+            "network profile: %zu measurements are too few or do not grow with bytes; measure several "
+            "sizes of at least one operation",
+            n);
     }
     net->fit_error = sqrt(least / (double)n);
     coll_curves_build(net);

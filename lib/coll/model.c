@@ -20,7 +20,8 @@ static double levels(int n)
 }
 
 /* Of all steps, those within nodes, where they are told apart. crossing: how many go between nodes. */
-static struct coll_cost cost(const struct coll_network *net, double steps, double crossing, double wire, int nodes)
+static struct coll_cost cost(const struct coll_network *net, double steps, double crossing, double wire,
+                             int nodes)
 {
     struct coll_cost c = {steps, 0, wire};
     if (nodes > 1 && !net->lockstep && crossing < steps) {
@@ -39,8 +40,8 @@ static double broadcast_steps(bool tree, int size, int place)
     return tree ? floor(log2(place + 1.0)) : place;
 }
 
-struct coll_cost coll_cost_of(const struct coll_network *net, int op, enum coll_algorithm algorithm, double bytes, int size,
-                              int nodes, int place)
+struct coll_cost coll_cost_of(const struct coll_network *net, int op, enum coll_algorithm algorithm,
+                              double bytes, int size, int nodes, int place)
 {
     bool tree = algorithm == COLL_TREE;
     double n = size, share = nodes / n, steps;
@@ -48,7 +49,8 @@ struct coll_cost coll_cost_of(const struct coll_network *net, int op, enum coll_
     switch (op) {
     case PRISM_OP_ALLREDUCE:
         steps = tree ? 2 * levels(size) : 2 * (n - 1);
-        return cost(net, steps, steps * (tree ? tree_share : share), tree ? 2 * bytes : 2 * (n - 1) / n * bytes, nodes);
+        return cost(net, steps, steps * (tree ? tree_share : share),
+                    tree ? 2 * bytes : 2 * (n - 1) / n * bytes, nodes);
     case PRISM_OP_ALLGATHER:
     case PRISM_OP_REDUCESCATTER:
         return cost(net, n - 1, (n - 1) * share, (n - 1) * bytes, nodes);
@@ -75,7 +77,8 @@ double coll_cost_seconds(const struct coll_network *net, int nodes, const struct
            c->wire / link->bandwidth_Bps;
 }
 
-double coll_model_seconds(const struct coll_network *net, int op, double bytes, int size, int nodes, int place)
+double coll_model_seconds(const struct coll_network *net, int op, double bytes, int size, int nodes,
+                          int place)
 {
     struct coll_cost ring = coll_cost_of(net, op, COLL_RING, bytes, size, nodes, place);
     double seconds = coll_cost_seconds(net, nodes, &ring);

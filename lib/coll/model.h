@@ -15,11 +15,12 @@ enum coll_link coll_link_of(int nodes);
 /* May the operation run as a tree, as far as net knows? */
 bool coll_has_tree(const struct coll_network *net, int op);
 /* p: the participant, place behind the root for rooted operations; -1: the last to end. */
-struct coll_cost coll_cost_of(const struct coll_network *net, int op, enum coll_algorithm algorithm, double bytes, int size,
-                              int nodes, int place);
+struct coll_cost coll_cost_of(const struct coll_network *net, int op, enum coll_algorithm algorithm,
+                              double bytes, int size, int nodes, int place);
 double coll_cost_seconds(const struct coll_network *net, int nodes, const struct coll_cost *cost);
 /* The faster algorithm's time. */
-double coll_model_seconds(const struct coll_network *net, int op, double bytes, int size, int nodes, int place);
+double coll_model_seconds(const struct coll_network *net, int op, double bytes, int size, int nodes,
+                          int place);
 
 /* Ratios measured/model of groups that the model misses (curves.c). Frees the old ones. */
 void coll_curves_build(struct coll_network *net);

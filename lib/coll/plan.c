@@ -57,16 +57,25 @@ static void own_block(struct build *b, int participant, uint64_t source, uint64_
 
 static struct coll_place payload_sum(struct build *b, int participant, uint64_t input_offset)
 {
-    struct coll_piece piece = {.kind = COLL_PIECE_SUM, .rank = -1, .receiver = -1, .input_offset = input_offset,
-                               .count = b->c, .datatype = b->rq->datatype};
+    struct coll_piece piece = {.kind = COLL_PIECE_SUM,
+                               .rank = -1,
+                               .receiver = -1,
+                               .input_offset = input_offset,
+                               .count = b->c,
+                               .datatype = b->rq->datatype};
     return place_at(COLL_BUFFER_PAYLOAD, 0, side_piece(side_of(b, participant), piece));
 }
 
 static uint64_t payload_copy(struct build *b, int participant, int rank, uint64_t input_offset, int receiver,
                              uint64_t output_offset)
 {
-    struct coll_piece piece = {.kind = COLL_PIECE_COPY, .rank = rank, .receiver = receiver, .input_offset = input_offset,
-                               .output_offset = output_offset, .count = b->c, .datatype = b->rq->datatype};
+    struct coll_piece piece = {.kind = COLL_PIECE_COPY,
+                               .rank = rank,
+                               .receiver = receiver,
+                               .input_offset = input_offset,
+                               .output_offset = output_offset,
+                               .count = b->c,
+                               .datatype = b->rq->datatype};
     return side_piece(side_of(b, participant), piece);
 }
 
@@ -126,7 +135,8 @@ static void plan_broadcast(struct build *b)
     int root = b->layout.participant[b->rq->root];
     for (int i = 0; i < participants(b); i++) {
         bool assistant = is_assistant(b, i);
-        struct coll_place from = place_none, to = assistant ? side_scratch(side_of(b, i), b->c) : receiving(0);
+        struct coll_place from = place_none,
+                          to = assistant ? side_scratch(side_of(b, i), b->c) : receiving(0);
         if (i == root && assistant)
             from = place_at(COLL_BUFFER_PAYLOAD, 0,
                             payload_copy(b, i, b->rq->root, 0, b->layout.plan->sides[0].rank, 0));
@@ -176,7 +186,8 @@ static void exchange_with_runs(struct build *b, int i, bool sends, bool receives
             continue;
         uint64_t at = side_of(b, a)->payload_count;
         for (int v = run->first; v < run->first + run->n; v++)
-            payload_copy(b, a, v, b->rq->op == PRISM_OP_ALLTOALL ? (uint64_t)rank * b->c : 0, rank, (uint64_t)v * b->c);
+            payload_copy(b, a, v, b->rq->op == PRISM_OP_ALLTOALL ? (uint64_t)rank * b->c : 0, rank,
+                         (uint64_t)v * b->c);
         message(b, a, place_at(COLL_BUFFER_PAYLOAD, 0, at), i, receiving(first), n);
     }
 }
@@ -220,7 +231,8 @@ static void plan_scatter(struct build *b)
         if (i == root)
             own_block(b, i, block, 0);
         else if (is_assistant(b, root))
-            message(b, root, place_at(COLL_BUFFER_PAYLOAD, 0, payload_copy(b, root, b->rq->root, block, rank, 0)), i,
+            message(b, root,
+                    place_at(COLL_BUFFER_PAYLOAD, 0, payload_copy(b, root, b->rq->root, block, rank, 0)), i,
                     receiving(0), b->c);
         else
             message(b, root, sending(block), i, receiving(0), b->c);
@@ -232,38 +244,48 @@ static void plan_scatter(struct build *b)
 /* --- choosing --- */
 
 static void (*const builders[PRISM_OP_END])(struct build *) = {
-    [PRISM_OP_ALLREDUCE] = plan_allreduce,         [PRISM_OP_REDUCE] = plan_reduce,
-    [PRISM_OP_BROADCAST] = plan_broadcast,         [PRISM_OP_ALLGATHER] = plan_all_gather,
-    [PRISM_OP_REDUCESCATTER] = plan_reduce_scatter, [PRISM_OP_ALLTOALL] = plan_all_to_all,
-    [PRISM_OP_GATHER] = plan_gather,               [PRISM_OP_SCATTER] = plan_scatter,
+    [PRISM_OP_ALLREDUCE] = plan_allreduce,
+    [PRISM_OP_REDUCE] = plan_reduce,
+    [PRISM_OP_BROADCAST] = plan_broadcast,
+    [PRISM_OP_ALLGATHER] = plan_all_gather,
+    [PRISM_OP_REDUCESCATTER] = plan_reduce_scatter,
+    [PRISM_OP_ALLTOALL] = plan_all_to_all,
+    [PRISM_OP_GATHER] = plan_gather,
+    [PRISM_OP_SCATTER] = plan_scatter,
 };
 
 static int check_request(const struct coll_request *rq, struct prism_error *err)
 {
     const char *name = prism_op_name(rq->op);
     if (rq->op <= 0 || rq->op >= PRISM_OP_END || !builders[rq->op])
-        return prism_error_set(err, PRISM_EXIT_UNSUPPORTED, "%s: not a collective that can be run on a shrunk communicator; "
-                               "use paced emulation (--prism-assistants=0)", name);
+        return prism_error_set(err, PRISM_EXIT_UNSUPPORTED,
+                               "%s: not a collective that can be run on a shrunk communicator; "
+                               "use paced emulation (--prism-assistants=0)",
+                               name);
     if (!coll_datatype_size(rq->datatype))
-        return prism_error_set(err, PRISM_EXIT_UNSUPPORTED, "%s: datatype %d is not one of NCCL's", name, rq->datatype);
+        return prism_error_set(err, PRISM_EXIT_UNSUPPORTED, "%s: datatype %d is not one of NCCL's", name,
+                               rq->datatype);
     if (coll_op_is_rooted(rq->op) && (rq->root < 0 || rq->root >= rq->size))
-        return prism_error_set(err, PRISM_EXIT_UNSUPPORTED, "%s: root %d is outside its communicator of %d", name, rq->root,
-                               rq->size);
+        return prism_error_set(err, PRISM_EXIT_UNSUPPORTED, "%s: root %d is outside its communicator of %d",
+                               name, rq->root, rq->size);
     if (!coll_op_is_reduction(rq->op))
         return 0;
     if (rq->redop < 0 || rq->redop >= COLL_REDOPS)
-        return prism_error_set(err, PRISM_EXIT_UNSUPPORTED, "%s: reduction %d is not one that Prism knows", name, rq->redop);
+        return prism_error_set(err, PRISM_EXIT_UNSUPPORTED, "%s: reduction %d is not one that Prism knows",
+                               name, rq->redop);
     if (rq->redop == COLL_REDOP_AVG && !coll_datatype_is_float(rq->datatype) && rq->nsandbox < rq->size)
-        return prism_error_set(err, PRISM_EXIT_UNSUPPORTED, "%s: the average of %s cannot be run on a shrunk communicator; "
-                               "use paced emulation (--prism-assistants=0)", name, coll_datatype_name(rq->datatype));
+        return prism_error_set(err, PRISM_EXIT_UNSUPPORTED,
+                               "%s: the average of %s cannot be run on a shrunk communicator; "
+                               "use paced emulation (--prism-assistants=0)",
+                               name, coll_datatype_name(rq->datatype));
     return 0;
 }
 
 struct coll_plan *coll_plan_create(const struct coll_request *rq, struct prism_error *err)
 {
     struct build b = {.rq = rq, .c = rq->count};
-    if (check_request(rq, err) ||
-        layout_init(&b.layout, prism_op_name(rq->op), rq->size, rq->sandbox, rq->nsandbox, rq->assistants, err))
+    if (check_request(rq, err) || layout_init(&b.layout, prism_op_name(rq->op), rq->size, rq->sandbox,
+                                              rq->nsandbox, rq->assistants, err))
         return NULL;
     struct coll_plan *plan = b.layout.plan;
     plan->op = rq->op;

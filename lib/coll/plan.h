@@ -57,7 +57,13 @@ enum coll_call_kind {
     COLL_CALL_RECV
 };
 
-enum coll_buffer { COLL_BUFFER_NONE, COLL_BUFFER_SEND, COLL_BUFFER_RECV, COLL_BUFFER_PAYLOAD, COLL_BUFFER_SCRATCH };
+enum coll_buffer {
+    COLL_BUFFER_NONE,
+    COLL_BUFFER_SEND,
+    COLL_BUFFER_RECV,
+    COLL_BUFFER_PAYLOAD,
+    COLL_BUFFER_SCRATCH
+};
 
 struct coll_place {
     enum coll_buffer buffer;
@@ -67,10 +73,10 @@ struct coll_place {
 
 struct coll_call {
     enum coll_call_kind kind;
-    int peer;             /* participant: the other side, or the root; -1 none */
+    int peer;                   /* participant: the other side, or the root; -1 none */
     struct coll_place from, to; /* NONE where the call has no such buffer (not the root, send, recv) */
     uint64_t count;
-    int datatype;  /* of this call: parts of a group may differ */
+    int datatype; /* of this call: parts of a group may differ */
     bool in_group;
 };
 
@@ -87,14 +93,15 @@ struct coll_piece {
     int receiver; /* rank of the full communicator; SUM: -1 */
     uint32_t part;
     uint64_t input_offset, output_offset; /* elements; groups: 0 */
-    uint64_t target; /* elements, in the payload; of a group whose datatypes differ: bytes (coll_plan.target_bytes) */
+    uint64_t
+        target; /* elements, in the payload; of a group whose datatypes differ: bytes (coll_plan.target_bytes) */
     uint64_t count;
     int datatype;
 };
 
 /* One participant. */
 struct coll_side {
-    int rank;               /* sandbox: in the full communicator; assistant: the lowest virtual rank it stands for */
+    int rank; /* sandbox: in the full communicator; assistant: the lowest virtual rank it stands for */
     struct coll_call *calls; /* owned; in the order to issue them */
     size_t ncalls;
     struct coll_piece *pieces; /* owned; assistants only */
@@ -109,13 +116,14 @@ struct coll_plan {
     struct coll_side *sides; /* owned; nsandbox + nassistants */
     int redop;               /* of the reducing calls: the operation's, or PREMUL for AVG */
     int average_of;          /* > 0: every participant's factor is 1/this */
-    bool target_bytes;       /* grouped plan: payload and scratch offsets (targets, and from/to offsets there) are bytes */
+    bool
+        target_bytes; /* grouped plan: payload and scratch offsets (targets, and from/to offsets there) are bytes */
 };
 
 struct coll_request {
     int op, size, root;
     int datatype, redop;
-    uint64_t count; /* as in the NCCL call */
+    uint64_t count;     /* as in the NCCL call */
     const int *sandbox; /* ascending ranks */
     int nsandbox;
     int assistants; /* 1 .. COLL_ASSISTANTS_MAX */
@@ -129,7 +137,7 @@ int coll_plan_participant(const struct coll_plan *plan, int rank);
 
 /* A sandbox rank's Send or Recv. */
 struct coll_message {
-    int op;   /* PRISM_OP_SEND, PRISM_OP_RECV */
+    int op; /* PRISM_OP_SEND, PRISM_OP_RECV */
     int peer; /* rank of the full communicator; itself is allowed (a copy; the n-th send meets the n-th receive) */
     uint64_t count;
     int datatype;

@@ -50,19 +50,21 @@ struct coll_place side_scratch(struct coll_side *side, uint64_t count)
     return place_at(COLL_BUFFER_SCRATCH, 0, 0);
 }
 
-static int check(const char *name, int size, const int *sandbox, int nsandbox, int assistants, struct prism_error *err)
+static int check(const char *name, int size, const int *sandbox, int nsandbox, int assistants,
+                 struct prism_error *err)
 {
     if (size < 1 || nsandbox < 1 || nsandbox > size)
-        return prism_error_set(err, PRISM_EXIT_UNSUPPORTED, "%s: %d sandbox ranks in a communicator of %d", name, nsandbox,
-                               size);
+        return prism_error_set(err, PRISM_EXIT_UNSUPPORTED, "%s: %d sandbox ranks in a communicator of %d",
+                               name, nsandbox, size);
     if (assistants < 1 || assistants > COLL_ASSISTANTS_MAX)
-        return prism_error_set(err, PRISM_EXIT_UNSUPPORTED, "%s: %d assistants for one communicator; 1 or %d can be used",
-                               name, assistants, COLL_ASSISTANTS_MAX);
+        return prism_error_set(err, PRISM_EXIT_UNSUPPORTED,
+                               "%s: %d assistants for one communicator; 1 or %d can be used", name,
+                               assistants, COLL_ASSISTANTS_MAX);
     for (int i = 0; i < nsandbox; i++)
         if (sandbox[i] < 0 || sandbox[i] >= size || (i && sandbox[i] <= sandbox[i - 1]))
             return prism_error_set(err, PRISM_EXIT_UNSUPPORTED,
-                                   "%s: sandbox rank %d is outside its communicator of %d or out of order", name, sandbox[i],
-                                   size);
+                                   "%s: sandbox rank %d is outside its communicator of %d or out of order",
+                                   name, sandbox[i], size);
     return 0;
 }
 
@@ -95,8 +97,8 @@ static void deal(struct layout *layout)
     }
 }
 
-int layout_init(struct layout *layout, const char *name, int size, const int *sandbox, int nsandbox, int assistants,
-                struct prism_error *err)
+int layout_init(struct layout *layout, const char *name, int size, const int *sandbox, int nsandbox,
+                int assistants, struct prism_error *err)
 {
     *layout = (struct layout){0};
     if (check(name, size, sandbox, nsandbox, assistants, err))

@@ -13,10 +13,11 @@ static int check(int size, int nsandbox, const struct coll_message *const *messa
         for (size_t k = 0; k < counts[i]; k++) {
             const struct coll_message *m = &messages[i][k];
             if (outside(m, size))
-                return prism_error_set(err, PRISM_EXIT_UNSUPPORTED,
-                                       "%s: part %zu of a group (peer %d of %d, datatype %d) cannot be run on a shrunk "
-                                       "communicator",
-                                       prism_op_name(m->op), k, m->peer, size, m->datatype);
+                return prism_error_set(
+                    err, PRISM_EXIT_UNSUPPORTED,
+                    "%s: part %zu of a group (peer %d of %d, datatype %d) cannot be run on a shrunk "
+                    "communicator",
+                    prism_op_name(m->op), k, m->peer, size, m->datatype);
         }
     return 0;
 }
@@ -28,7 +29,8 @@ static void call(struct coll_side *side, enum coll_call_kind kind, int peer, str
 }
 
 /* The assistant's side of sandbox rank `rank`'s part: targets count in bytes, and elements stay aligned. */
-static void answer(struct coll_side *assistant, int participant, int rank, uint32_t part, const struct coll_message *m)
+static void answer(struct coll_side *assistant, int participant, int rank, uint32_t part,
+                   const struct coll_message *m)
 {
     uint64_t size = coll_datatype_size(m->datatype), bytes = m->count * size;
     if (m->op == PRISM_OP_SEND) {
@@ -36,7 +38,11 @@ static void answer(struct coll_side *assistant, int participant, int rank, uint3
         return;
     }
     assistant->payload_count += (8 - assistant->payload_count % 8) % 8;
-    struct coll_piece piece = {.kind = COLL_PIECE_COPY, .rank = m->peer, .receiver = rank, .part = part, .count = bytes,
+    struct coll_piece piece = {.kind = COLL_PIECE_COPY,
+                               .rank = m->peer,
+                               .receiver = rank,
+                               .part = part,
+                               .count = bytes,
                                .datatype = m->datatype};
     uint64_t at = side_piece(assistant, piece);
     assistant->pieces[assistant->npieces - 1].count = m->count;
@@ -44,7 +50,8 @@ static void answer(struct coll_side *assistant, int participant, int rank, uint3
 }
 
 /* The n-th receive of rank from itself takes the n-th send to itself. */
-static void copy_to_self(struct coll_side *side, const struct coll_message *messages, size_t count, size_t part)
+static void copy_to_self(struct coll_side *side, const struct coll_message *messages, size_t count,
+                         size_t part)
 {
     size_t before = 0;
     for (size_t k = 0; k < part; k++)
@@ -58,7 +65,8 @@ static void copy_to_self(struct coll_side *side, const struct coll_message *mess
     }
 }
 
-static void plan_part(struct layout *layout, int i, const struct coll_message *messages, size_t count, size_t part)
+static void plan_part(struct layout *layout, int i, const struct coll_message *messages, size_t count,
+                      size_t part)
 {
     const struct coll_message *m = &messages[part];
     struct coll_side *side = &layout->plan->sides[i];

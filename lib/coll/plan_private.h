@@ -18,8 +18,8 @@ struct layout {
 };
 
 /* Check sandbox and assistants, deal out the virtual ranks. name is for messages. */
-int layout_init(struct layout *layout, const char *name, int size, const int *sandbox, int nsandbox, int assistants,
-                struct prism_error *err);
+int layout_init(struct layout *layout, const char *name, int size, const int *sandbox, int nsandbox,
+                int assistants, struct prism_error *err);
 void layout_clear(struct layout *layout); /* all but the plan */
 
 bool layout_is_sandbox(const struct layout *layout, int rank);

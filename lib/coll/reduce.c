@@ -22,63 +22,67 @@ struct kernels {
     divide_fn divide;                             /* integers only */
 };
 
-#define ACCUMULATE(NAME, T, EXPR)                                                                                      \
-    static void NAME(void *acc_, const void *in_, size_t n)                                                            \
-    {                                                                                                                  \
-        T *restrict acc = acc_;                                                                                        \
-        const T *restrict in = in_;                                                                                    \
-        for (size_t i = 0; i < n; i++) {                                                                               \
-            const T a = acc[i], b = in[i];                                                                             \
-            acc[i] = (T)(EXPR);                                                                                        \
-        }                                                                                                              \
+#define ACCUMULATE(NAME, T, EXPR)                                                                            \
+    static void NAME(void *acc_, const void *in_, size_t n)                                                  \
+    {                                                                                                        \
+        T *restrict acc = acc_;                                                                              \
+        const T *restrict in = in_;                                                                          \
+        for (size_t i = 0; i < n; i++) {                                                                     \
+            const T a = acc[i], b = in[i];                                                                   \
+            acc[i] = (T)(EXPR);                                                                              \
+        }                                                                                                    \
     }
 
-#define PREMUL(NAME, T, SCALAR, EXPR)                                                                                  \
-    static void NAME(void *acc_, const void *in_, size_t n, const void *scalar)                                        \
-    {                                                                                                                  \
-        T *acc = acc_, raw;                                                                                            \
-        const T *in = in_;                                                                                             \
-        memcpy(&raw, scalar, sizeof raw);                                                                              \
-        SCALAR;                                                                                                        \
-        for (size_t i = 0; i < n; i++) {                                                                               \
-            const T a = acc[i], b = in[i];                                                                             \
-            (void)a;                                                                                                   \
-            acc[i] = (T)(EXPR);                                                                                        \
-        }                                                                                                              \
+#define PREMUL(NAME, T, SCALAR, EXPR)                                                                        \
+    static void NAME(void *acc_, const void *in_, size_t n, const void *scalar)                              \
+    {                                                                                                        \
+        T *acc = acc_, raw;                                                                                  \
+        const T *in = in_;                                                                                   \
+        memcpy(&raw, scalar, sizeof raw);                                                                    \
+        SCALAR;                                                                                              \
+        for (size_t i = 0; i < n; i++) {                                                                     \
+            const T a = acc[i], b = in[i];                                                                   \
+            (void)a;                                                                                         \
+            acc[i] = (T)(EXPR);                                                                              \
+        }                                                                                                    \
     }
 
-#define TABLE(N, DIVIDE)                                                                                               \
-    static const struct kernels N##_kernels = {                                                                        \
-        {[COLL_REDOP_SUM] = N##_sum, [COLL_REDOP_PROD] = N##_prod, [COLL_REDOP_MAX] = N##_max, [COLL_REDOP_MIN] = N##_min}, \
-        N##_premul, N##_scale, DIVIDE}
+#define TABLE(N, DIVIDE)                                                                                     \
+    static const struct kernels N##_kernels = {{[COLL_REDOP_SUM] = N##_sum,                                  \
+                                                [COLL_REDOP_PROD] = N##_prod,                                \
+                                                [COLL_REDOP_MAX] = N##_max,                                  \
+                                                [COLL_REDOP_MIN] = N##_min},                                 \
+                                               N##_premul,                                                   \
+                                               N##_scale,                                                    \
+                                               DIVIDE}
 
 /* Integers: sums and products wrap, so they are made in the unsigned type (of at least int's width). */
-#define INTEGER(N, T, U, D)                                                                                            \
-    ACCUMULATE(N##_sum, T, (U)a + (U)b)                                                                                \
-    ACCUMULATE(N##_prod, T, (U)a * (U)b)                                                                               \
-    ACCUMULATE(N##_max, T, a > b ? a : b)                                                                              \
-    ACCUMULATE(N##_min, T, a < b ? a : b)                                                                              \
-    PREMUL(N##_premul, T, const U s = (U)raw, (U)a + (U)b * s)                                                         \
-    PREMUL(N##_scale, T, const U s = (U)raw, (U)b * s)                                                                 \
-    static void N##_divide(void *acc_, size_t n, int by)                                                               \
-    {                                                                                                                  \
-        T *acc = acc_;                                                                                                 \
-        for (size_t i = 0; i < n; i++)                                                                                 \
-            acc[i] = (T)((D)acc[i] / (D)by);                                                                               \
-    }                                                                                                                  \
+#define INTEGER(N, T, U, D)                                                                                  \
+    ACCUMULATE(N##_sum, T, (U)a + (U)b)                                                                      \
+    ACCUMULATE(N##_prod, T, (U)a *(U)b)                                                                      \
+    ACCUMULATE(N##_max, T, a > b ? a : b)                                                                    \
+    ACCUMULATE(N##_min, T, a < b ? a : b)                                                                    \
+    PREMUL(N##_premul, T, const U s = (U)raw, (U)a + (U)b * s)                                               \
+    PREMUL(N##_scale, T, const U s = (U)raw, (U)b * s)                                                       \
+    static void N##_divide(void *acc_, size_t n, int by)                                                     \
+    {                                                                                                        \
+        T *acc = acc_;                                                                                       \
+        for (size_t i = 0; i < n; i++)                                                                       \
+            acc[i] = (T)((D)acc[i] / (D)by);                                                                 \
+    }                                                                                                        \
     TABLE(N, N##_divide);
 
 /* Floating point held as T: L loads as the wide type W, S rounds back; P rounds a product between. */
-#define FLOATING(N, T, W, L, S, P)                                                                                     \
-    ACCUMULATE(N##_sum, T, S(L(a) + L(b)))                                                                             \
-    ACCUMULATE(N##_prod, T, S(L(a) * L(b)))                                                                            \
-    ACCUMULATE(N##_max, T, L(a) > L(b) || L(b) != L(b) ? a : b)                                                        \
-    ACCUMULATE(N##_min, T, L(a) < L(b) || L(b) != L(b) ? a : b)                                                        \
-    PREMUL(N##_premul, T, const W s = L(raw), S(L(a) + L(P(L(b) * s))))                                                \
-    PREMUL(N##_scale, T, const W s = L(raw), P(L(b) * s))                                                              \
+#define FLOATING(N, T, W, L, S, P)                                                                           \
+    ACCUMULATE(N##_sum, T, S(L(a) + L(b)))                                                                   \
+    ACCUMULATE(N##_prod, T, S(L(a) * L(b)))                                                                  \
+    ACCUMULATE(N##_max, T, L(a) > L(b) || L(b) != L(b) ? a : b)                                              \
+    ACCUMULATE(N##_min, T, L(a) < L(b) || L(b) != L(b) ? a : b)                                              \
+    PREMUL(N##_premul, T, const W s = L(raw), S(L(a) + L(P(L(b) * s))))                                      \
+    PREMUL(N##_scale, T, const W s = L(raw), P(L(b) * s))                                                    \
     TABLE(N, NULL);
 
-#define SAME(x) (x)
+#define SAME(x)       (x)
 #define E4M3_STORE(x) e4m3_store(through_fp16(x))
 #define E5M2_STORE(x) e5m2_store(through_fp16(x))
 
@@ -107,11 +111,13 @@ static const struct kernels *const table[COLL_DATATYPES] = {
 static const struct kernels *find(int datatype, int redop, struct prism_error *err)
 {
     if (datatype < 0 || datatype >= COLL_DATATYPES) {
-        prism_error_set(err, PRISM_EXIT_UNSUPPORTED, "datatype %d is not one of NCCL's %d", datatype, COLL_DATATYPES);
+        prism_error_set(err, PRISM_EXIT_UNSUPPORTED, "datatype %d is not one of NCCL's %d", datatype,
+                        COLL_DATATYPES);
         return NULL;
     }
     if (redop < 0 || redop >= COLL_REDOPS) {
-        prism_error_set(err, PRISM_EXIT_UNSUPPORTED, "reduction %d is not sum, prod, max, min, avg or PreMulSum", redop);
+        prism_error_set(err, PRISM_EXIT_UNSUPPORTED,
+                        "reduction %d is not sum, prod, max, min, avg or PreMulSum", redop);
         return NULL;
     }
     return table[datatype];
@@ -179,7 +185,10 @@ int coll_reduce(void *out, const void *const *inputs, int n, uint64_t count, int
         else if (acc != first)
             memcpy(acc, first, len * size);
         for (int i = 1; i < n; i++)
-            step(k, redop, acc, (const char *)inputs[i] + at * size, len, average ? &share : scalars ? &scalars[i] : NULL);
+            step(k, redop, acc, (const char *)inputs[i] + at * size, len,
+                 average   ? &share
+                 : scalars ? &scalars[i]
+                           : NULL);
         if (average && !floating)
             k->divide(acc, len, n);
     }

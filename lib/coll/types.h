@@ -66,8 +66,8 @@ enum coll_redop {
     COLL_REDOPS
 };
 
-const char *prism_op_name(int op);           /* "AllReduce", …; "?" when unknown */
-size_t coll_datatype_size(int datatype);     /* bytes; 0 when unknown */
+const char *prism_op_name(int op);            /* "AllReduce", …; "?" when unknown */
+size_t coll_datatype_size(int datatype);      /* bytes; 0 when unknown */
 const char *coll_datatype_name(int datatype); /* "bf16", "int32", …; "?" when unknown */
 bool coll_datatype_is_float(int datatype);
 const char *coll_redop_name(int redop); /* "sum", …, "premulsum" */

@@ -44,8 +44,10 @@ struct coll_volume coll_full_volume(int op, uint64_t count, int datatype, int si
 
 static int op_of_call(enum coll_call_kind kind)
 {
-    static const int ops[] = {[COLL_CALL_ALLREDUCE] = PRISM_OP_ALLREDUCE, [COLL_CALL_REDUCE] = PRISM_OP_REDUCE,
-                              [COLL_CALL_BROADCAST] = PRISM_OP_BROADCAST, [COLL_CALL_SEND] = PRISM_OP_SEND,
+    static const int ops[] = {[COLL_CALL_ALLREDUCE] = PRISM_OP_ALLREDUCE,
+                              [COLL_CALL_REDUCE] = PRISM_OP_REDUCE,
+                              [COLL_CALL_BROADCAST] = PRISM_OP_BROADCAST,
+                              [COLL_CALL_SEND] = PRISM_OP_SEND,
                               [COLL_CALL_RECV] = PRISM_OP_RECV};
     return ops[kind]; /* a copy is no operation: 0 */
 }

@@ -10,7 +10,8 @@
 
 static void on_mutation(void *ctx, struct c10d_peer *peer, const struct c10d_mutation *m)
 {
-    printf("mutation %s %u %.*s\n", c10d_kind_name(m->kind), peer->port, (int)m->key_len, (const char *)m->key);
+    printf("mutation %s %u %.*s\n", c10d_kind_name(m->kind), peer->port, (int)m->key_len,
+           (const char *)m->key);
     fflush(stdout);
 }
 

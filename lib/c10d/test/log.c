@@ -13,13 +13,14 @@
 #include "c10d/log.h"
 #include "c10d/replay.h"
 
-static struct c10d_mutation text_mutation(enum c10d_kind kind, const char *key, const char *value, int64_t delta)
+static struct c10d_mutation text_mutation(enum c10d_kind kind, const char *key, const char *value,
+                                          int64_t delta)
 {
     return (struct c10d_mutation){kind, key, strlen(key), value, value ? strlen(value) : 0, delta};
 }
 
-static void append(struct c10d_log *log, uint32_t author, enum c10d_kind kind, const char *key, const char *value,
-                   int64_t delta)
+static void append(struct c10d_log *log, uint32_t author, enum c10d_kind kind, const char *key,
+                   const char *value, int64_t delta)
 {
     struct c10d_mutation m = text_mutation(kind, key, value, delta);
     assert_int_equal(c10d_log_append(log, author, &m, NULL), 0);
@@ -65,9 +66,9 @@ static void round_trip(void **state)
 /* The bytes of docs/formats/store-log.md's example: whoever changes them needs a new version number. */
 static void golden_bytes(void **state)
 {
-    static const uint8_t golden[] = {'P', 'R', 'S', 'M', 'S', 'T', 'O', 'R', 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0,
-                                     1,   0,   0,   0,   0,   0,   0,   0,   7, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0,
-                                     0,   1,   0,   0,   0,   2,   0,   0,   0, 'k', 'v', 'w'};
+    static const uint8_t golden[] = {
+        'P', 'R', 'S', 'M', 'S', 'T', 'O', 'R', 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0,   0,   0,
+        0,   0,   7,   0,   0,   0,   1,   0,   0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 'k', 'v', 'w'};
     struct c10d_log *log = c10d_log_create();
     struct bytes out = {0};
     append(log, 7, C10D_SET, "k", "vw", 0);

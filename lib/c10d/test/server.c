@@ -47,8 +47,9 @@ static void on_connect(void *ctx, struct c10d_peer *peer)
 
 static void on_mutation(void *ctx, struct c10d_peer *peer, const struct c10d_mutation *m)
 {
-    tell(ctx, "%ju:%s:%.*s:%.*s:%lld ", (uintmax_t)(uintptr_t)peer->user, c10d_kind_name(m->kind), (int)m->key_len,
-         (const char *)m->key, (int)m->value_len, m->value ? (const char *)m->value : "", (long long)m->delta);
+    tell(ctx, "%ju:%s:%.*s:%.*s:%lld ", (uintmax_t)(uintptr_t)peer->user, c10d_kind_name(m->kind),
+         (int)m->key_len, (const char *)m->key, (int)m->value_len, m->value ? (const char *)m->value : "",
+         (long long)m->delta);
 }
 
 static int start(void **state)
@@ -133,7 +134,8 @@ static void serves_every_operation(void **state)
     assert_int_equal(n, 1);
     c10d_client_close(c);
     pthread_mutex_lock(&f->lock);
-    assert_string_equal(f->story, "1:set:k:v:0 1:add:n::-7 1:append:k:w:0 1:compare_set:k:x:0 1:delete:k::0 ");
+    assert_string_equal(f->story,
+                        "1:set:k:v:0 1:add:n::-7 1:append:k:w:0 1:compare_set:k:x:0 1:delete:k::0 ");
     pthread_mutex_unlock(&f->lock);
 }
 
@@ -185,7 +187,8 @@ static void waits_for_all_keys(void **state)
 
 static int raw_connect(uint16_t port)
 {
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in to = {
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     struct timeval limit = {.tv_sec = 20};
     int fd = socket(AF_INET, SOCK_STREAM, 0);
     assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof to), 0);

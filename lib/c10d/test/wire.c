@@ -80,8 +80,11 @@ static void decodes_strings(void **state)
 
 static void refuses_what_is_over_the_bounds(void **state)
 {
-    struct { uint8_t op; uint64_t length; } bad[] = {{1, C10D_KEY_MAX + 1},  {1, UINT64_MAX}, {5, C10D_KEYS_MAX + 1ull},
-                                                     {11, UINT64_MAX},       {19, 0},         {255, 0}};
+    struct {
+        uint8_t op;
+        uint64_t length;
+    } bad[] = {{1, C10D_KEY_MAX + 1}, {1, UINT64_MAX}, {5, C10D_KEYS_MAX + 1ull},
+               {11, UINT64_MAX},      {19, 0},         {255, 0}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct bytes b = {0};
         struct c10d_request r;
@@ -128,12 +131,9 @@ static void survives_random_bytes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(detects_dialects),
-        cmocka_unit_test(decodes_compare_set_at_every_cut),
-        cmocka_unit_test(decodes_strings),
-        cmocka_unit_test(refuses_what_is_over_the_bounds),
-        cmocka_unit_test(legacy_numbers_differ),
-        cmocka_unit_test(survives_random_bytes),
+        cmocka_unit_test(detects_dialects),      cmocka_unit_test(decodes_compare_set_at_every_cut),
+        cmocka_unit_test(decodes_strings),       cmocka_unit_test(refuses_what_is_over_the_bounds),
+        cmocka_unit_test(legacy_numbers_differ), cmocka_unit_test(survives_random_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,7 +15,8 @@ static double gigabytes(void *out, const void *const *inputs, int datatype, int 
     int64_t best = INT64_MAX;
     for (int i = 0; i < REPEATS; i++) {
         int64_t start = clock_now_ns();
-        coll_reduce(out, inputs, INPUTS, BYTES / coll_datatype_size(datatype), datatype, redop, factors, NULL);
+        coll_reduce(out, inputs, INPUTS, BYTES / coll_datatype_size(datatype), datatype, redop, factors,
+                    NULL);
         int64_t took = clock_now_ns() - start;
         best = took < best ? took : best;
     }

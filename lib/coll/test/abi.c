@@ -13,13 +13,16 @@
 _Static_assert((int)COLL_INT8 == (int)ncclInt8 && (int)COLL_UINT8 == (int)ncclUint8, "8-bit integers");
 _Static_assert((int)COLL_INT32 == (int)ncclInt32 && (int)COLL_UINT32 == (int)ncclUint32, "32-bit integers");
 _Static_assert((int)COLL_INT64 == (int)ncclInt64 && (int)COLL_UINT64 == (int)ncclUint64, "64-bit integers");
-_Static_assert((int)COLL_FLOAT16 == (int)ncclFloat16 && (int)COLL_BFLOAT16 == (int)ncclBfloat16, "16-bit floats");
+_Static_assert((int)COLL_FLOAT16 == (int)ncclFloat16 && (int)COLL_BFLOAT16 == (int)ncclBfloat16,
+               "16-bit floats");
 _Static_assert((int)COLL_FLOAT32 == (int)ncclFloat32 && (int)COLL_FLOAT64 == (int)ncclFloat64, "floats");
-_Static_assert((int)COLL_FLOAT8E4M3 == (int)ncclFloat8e4m3 && (int)COLL_FLOAT8E5M2 == (int)ncclFloat8e5m2, "fp8");
+_Static_assert((int)COLL_FLOAT8E4M3 == (int)ncclFloat8e4m3 && (int)COLL_FLOAT8E5M2 == (int)ncclFloat8e5m2,
+               "fp8");
 _Static_assert((int)COLL_DATATYPES == (int)ncclNumTypes, "number of datatypes");
 _Static_assert((int)COLL_REDOP_SUM == (int)ncclSum && (int)COLL_REDOP_PROD == (int)ncclProd, "sum, prod");
 _Static_assert((int)COLL_REDOP_MAX == (int)ncclMax && (int)COLL_REDOP_MIN == (int)ncclMin, "max, min");
-_Static_assert((int)COLL_REDOP_AVG == (int)ncclAvg && (int)COLL_REDOP_PREMUL == (int)ncclNumOps, "avg, made ones");
+_Static_assert((int)COLL_REDOP_AVG == (int)ncclAvg && (int)COLL_REDOP_PREMUL == (int)ncclNumOps,
+               "avg, made ones");
 
 static void names_and_sizes(void **state)
 {
@@ -39,7 +42,8 @@ static void names_and_sizes(void **state)
         assert_string_equal(prism_op_name(unknown[i]), "?");
         assert_string_equal(coll_datatype_name(unknown[i]), "?");
         assert_string_equal(coll_redop_name(unknown[i]), "?");
-        assert_int_equal(coll_input_count(unknown[i], 1, 0, 0, 2) + coll_output_count(unknown[i], 1, 0, 0, 2), 0);
+        assert_int_equal(coll_input_count(unknown[i], 1, 0, 0, 2) + coll_output_count(unknown[i], 1, 0, 0, 2),
+                         0);
     }
     assert_string_equal(prism_op_name(0), "?");
 }
@@ -47,12 +51,16 @@ static void names_and_sizes(void **state)
 static void counts(void **state)
 {
     /* of 4 ranks, count 10, root 1: input and output at the root and at rank 2 */
-    static const uint64_t expected[PRISM_OP_END][4] = {
-        [PRISM_OP_ALLREDUCE] = {10, 10, 10, 10},     [PRISM_OP_REDUCE] = {10, 10, 10, 0},
-        [PRISM_OP_BROADCAST] = {10, 10, 0, 10},      [PRISM_OP_ALLGATHER] = {10, 40, 10, 40},
-        [PRISM_OP_REDUCESCATTER] = {40, 10, 40, 10}, [PRISM_OP_ALLTOALL] = {40, 40, 40, 40},
-        [PRISM_OP_GATHER] = {10, 40, 10, 0},         [PRISM_OP_SCATTER] = {40, 10, 0, 10},
-        [PRISM_OP_SEND] = {10, 0, 10, 0},            [PRISM_OP_RECV] = {0, 10, 0, 10}};
+    static const uint64_t expected[PRISM_OP_END][4] = {[PRISM_OP_ALLREDUCE] = {10, 10, 10, 10},
+                                                       [PRISM_OP_REDUCE] = {10, 10, 10, 0},
+                                                       [PRISM_OP_BROADCAST] = {10, 10, 0, 10},
+                                                       [PRISM_OP_ALLGATHER] = {10, 40, 10, 40},
+                                                       [PRISM_OP_REDUCESCATTER] = {40, 10, 40, 10},
+                                                       [PRISM_OP_ALLTOALL] = {40, 40, 40, 40},
+                                                       [PRISM_OP_GATHER] = {10, 40, 10, 0},
+                                                       [PRISM_OP_SCATTER] = {40, 10, 0, 10},
+                                                       [PRISM_OP_SEND] = {10, 0, 10, 0},
+                                                       [PRISM_OP_RECV] = {0, 10, 0, 10}};
     for (int op = PRISM_OP_ALLREDUCE; op < PRISM_OP_END; op++) {
         assert_int_equal(coll_input_count(op, 10, 1, 1, 4), expected[op][0]);
         assert_int_equal(coll_output_count(op, 10, 1, 1, 4), expected[op][1]);

@@ -11,18 +11,19 @@
 
 static void expect(int op, int root, int p, const int32_t *expected, size_t n)
 {
-    static const int32_t a[] = {1, 2, 3, 4, 5, 6}, b[] = {10, 20, 30, 40, 50, 60}, c[] = {100, 200, 300, 400, 500, 600};
+    static const int32_t a[] = {1, 2, 3, 4, 5, 6}, b[] = {10, 20, 30, 40, 50, 60},
+                         c[] = {100, 200, 300, 400, 500, 600};
     const void *inputs[] = {a, b, c};
     int32_t out[8] = {-1, -1, -1, -1, -1, -1, -1, -1};
-    struct coll_operation operation = {.op = op, .size = 3, .root = root, .datatype = COLL_INT32, .redop = COLL_REDOP_SUM,
-                                       .count = 2};
+    struct coll_operation operation = {
+        .op = op, .size = 3, .root = root, .datatype = COLL_INT32, .redop = COLL_REDOP_SUM, .count = 2};
     assert_int_equal(coll_combine(&operation, inputs, p, out, NULL), 0);
     assert_memory_equal(out, expected, n * sizeof *expected);
     for (size_t i = n; i < 8; i++)
         assert_int_equal(out[i], -1);
 }
 
-#define EXPECT(op, root, p, ...)                                                                                       \
+#define EXPECT(op, root, p, ...)                                                                             \
     expect(op, root, p, (const int32_t[]){__VA_ARGS__}, sizeof(int32_t[]){__VA_ARGS__} / sizeof(int32_t))
 
 static void by_hand(void **state)
@@ -45,7 +46,8 @@ static void others_of_a_rooted_operation_bring_nothing(void **state)
 {
     float x[] = {1, 2}, out[2];
     const void *inputs[] = {NULL, x, NULL};
-    struct coll_operation op = {.op = PRISM_OP_BROADCAST, .size = 3, .root = 1, .datatype = COLL_FLOAT32, .count = 2};
+    struct coll_operation op = {
+        .op = PRISM_OP_BROADCAST, .size = 3, .root = 1, .datatype = COLL_FLOAT32, .count = 2};
     assert_int_equal(coll_combine(&op, inputs, 0, out, NULL), 0);
     assert_memory_equal(out, x, sizeof x);
     op.count = 0;
@@ -55,10 +57,15 @@ static void others_of_a_rooted_operation_bring_nothing(void **state)
 static void refuses(void **state)
 {
     const struct coll_operation good = {.op = PRISM_OP_REDUCE, .size = 1, .datatype = COLL_INT8, .count = 1};
-    struct { int op, p, root, datatype, redop; const char *text; } bad[] = {
-        {99, 0, 0, COLL_INT8, 0, "99"},           {PRISM_OP_REDUCE, 1, 0, COLL_INT8, 0, "rank 1"},
-        {PRISM_OP_REDUCE, 0, -1, COLL_INT8, 0, "root -1"}, {PRISM_OP_RECV, 0, 7, COLL_INT8, 0, "peer 7"},
-        {PRISM_OP_REDUCE, 0, 0, 50, 0, "datatype 50"}, {PRISM_OP_REDUCE, 0, 0, COLL_INT8, 9, "reduction 9"}};
+    struct {
+        int op, p, root, datatype, redop;
+        const char *text;
+    } bad[] = {{99, 0, 0, COLL_INT8, 0, "99"},
+               {PRISM_OP_REDUCE, 1, 0, COLL_INT8, 0, "rank 1"},
+               {PRISM_OP_REDUCE, 0, -1, COLL_INT8, 0, "root -1"},
+               {PRISM_OP_RECV, 0, 7, COLL_INT8, 0, "peer 7"},
+               {PRISM_OP_REDUCE, 0, 0, 50, 0, "datatype 50"},
+               {PRISM_OP_REDUCE, 0, 0, COLL_INT8, 9, "reduction 9"}};
     int8_t x = 1, out;
     const void *inputs[] = {&x};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {

@@ -55,9 +55,11 @@ static void nodes_count(void **state)
     struct coll_shape blocks = {.size = 4, .nodes = 2}, dealt = {4, 2, node_of};
     net.tree_allreduce = false;
     /* 6 steps, half of them between the nodes */
-    assert_close(coll_duration(&net, PRISM_OP_ALLREDUCE, 1000, &blocks, -1, 0), 20e-6 + 3 * 5e-6 + 3 * 1e-6 + 15e-6, 1e-9);
+    assert_close(coll_duration(&net, PRISM_OP_ALLREDUCE, 1000, &blocks, -1, 0),
+                 20e-6 + 3 * 5e-6 + 3 * 1e-6 + 15e-6, 1e-9);
     net.lockstep = true;
-    assert_close(coll_duration(&net, PRISM_OP_ALLREDUCE, 1000, &blocks, -1, 0), 20e-6 + 6 * 5e-6 + 15e-6, 1e-9);
+    assert_close(coll_duration(&net, PRISM_OP_ALLREDUCE, 1000, &blocks, -1, 0), 20e-6 + 6 * 5e-6 + 15e-6,
+                 1e-9);
     assert_close(coll_duration(&net, PRISM_OP_SEND, 1000, &blocks, 1, 0), 11e-6 + 1e-6, 1e-9);
     assert_close(coll_duration(&net, PRISM_OP_SEND, 1000, &dealt, 1, 0), 25e-6 + 1e-5, 1e-9);
     assert_true(coll_is_eager(&net, &blocks, 0, 1, 1000));
@@ -68,7 +70,9 @@ static void groups_share_links(void **state)
 {
     struct coll_network net = simple();
     struct coll_shape shape = {.size = 4, .nodes = 2};
-    struct coll_part parts[] = {{PRISM_OP_SEND, 1, 3000}, {PRISM_OP_RECV, 1, 5000}, {PRISM_OP_SEND, 0, 1 << 30},
+    struct coll_part parts[] = {{PRISM_OP_SEND, 1, 3000},
+                                {PRISM_OP_RECV, 1, 5000},
+                                {PRISM_OP_SEND, 0, 1 << 30},
                                 {PRISM_OP_RECV, 1, 2000}};
     assert_close(coll_group_duration(&net, &shape, 0, parts, 4), 11e-6 + 7e-6, 1e-9);
     struct coll_part two[] = {{PRISM_OP_ALLGATHER, -1, 1000}, {PRISM_OP_ALLGATHER, -1, 1000}};
@@ -116,8 +120,8 @@ static void who_feeds_whom(void **state)
 static size_t measure(const struct coll_network *machine, struct coll_point *points, double noise)
 {
     static const int shapes[][2] = {{2, 1}, {4, 1}, {8, 1}, {2, 2}, {4, 2}, {16, 2}};
-    static const int ops[] = {PRISM_OP_ALLREDUCE, PRISM_OP_ALLGATHER, PRISM_OP_REDUCESCATTER, PRISM_OP_BROADCAST,
-                              PRISM_OP_ALLTOALL, PRISM_OP_SEND};
+    static const int ops[] = {PRISM_OP_ALLREDUCE, PRISM_OP_ALLGATHER, PRISM_OP_REDUCESCATTER,
+                              PRISM_OP_BROADCAST, PRISM_OP_ALLTOALL,  PRISM_OP_SEND};
     size_t n = 0;
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
         for (size_t o = 0; o < sizeof ops / sizeof *ops; o++)
@@ -284,7 +288,8 @@ static void refusals_name_the_key(void **state)
     expect_bad(text, "\"lockstep\": false", "\"lockstep\": 0", "lockstep");
     expect_bad(text, "\"lockstep\"", "\"lock\"", "unknown key 'lock'");
     expect_bad(text, "\"step_seconds\": ", "\"step_seconds\": -", "step_seconds");
-    expect_bad(text, "\"bandwidth_bytes_per_second\": ", "\"bandwidth_bytes_per_second\": 0.0, \"x\": ", "unknown key 'x'");
+    expect_bad(text, "\"bandwidth_bytes_per_second\": ", "\"bandwidth_bytes_per_second\": 0.0, \"x\": ",
+               "unknown key 'x'");
     expect_bad(text, "\"AllReduce\"", "\"Allreduce\"", "op");
     expect_bad(text, "\"ranks\": 4", "\"ranks\": 1", "ranks");
     expect_bad(text, "\"nodes\": 2", "\"nodes\": 3", "nodes");

@@ -3,7 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static char *at(const struct coll_plan *plan, const struct interpret_side *side, struct coll_place place, int datatype)
+static char *at(const struct coll_plan *plan, const struct interpret_side *side, struct coll_place place,
+                int datatype)
 {
     size_t size = coll_datatype_size(datatype);
     switch (place.buffer) {
@@ -42,7 +43,8 @@ static const struct coll_call *nth_collective(const struct coll_side *side, size
     return NULL;
 }
 
-static int run_collective(const struct coll_plan *plan, struct interpret_side *sides, size_t n, const char **why)
+static int run_collective(const struct coll_plan *plan, struct interpret_side *sides, size_t n,
+                          const char **why)
 {
     int size = plan->nsandbox + plan->nassistants;
     const struct coll_call *first = nth_collective(&plan->sides[0], n), *c;
@@ -51,7 +53,8 @@ static int run_collective(const struct coll_plan *plan, struct interpret_side *s
     size_t bytes = first->count * coll_datatype_size(first->datatype);
     for (int i = 0; i < size; i++) {
         c = nth_collective(&plan->sides[i], n);
-        if (!c || c->kind != first->kind || c->count != first->count || c->peer != first->peer || c->datatype != first->datatype) {
+        if (!c || c->kind != first->kind || c->count != first->count || c->peer != first->peer ||
+            c->datatype != first->datatype) {
             *why = "participants disagree on a collective";
             return -1;
         }
@@ -74,7 +77,8 @@ static int run_collective(const struct coll_plan *plan, struct interpret_side *s
 }
 
 /* Every send has its receive, pair by pair in order. */
-static int run_messages(const struct coll_plan *plan, struct interpret_side *sides, int from, int to, const char **why)
+static int run_messages(const struct coll_plan *plan, struct interpret_side *sides, int from, int to,
+                        const char **why)
 {
     for (size_t n = 0;; n++) {
         const struct coll_call *send = nth(&plan->sides[from], COLL_CALL_SEND, to, n);
@@ -85,7 +89,8 @@ static int run_messages(const struct coll_plan *plan, struct interpret_side *sid
             *why = "a send without its receive";
             return -1;
         }
-        memcpy(at(plan, &sides[to], recv->to, recv->datatype), at(plan, &sides[from], send->from, send->datatype),
+        memcpy(at(plan, &sides[to], recv->to, recv->datatype),
+               at(plan, &sides[from], send->from, send->datatype),
                send->count * coll_datatype_size(send->datatype));
     }
 }

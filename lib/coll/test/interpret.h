@@ -6,8 +6,8 @@
 #include "coll/reduce.h"
 
 struct interpret_side {
-    char **send, **recv; /* by part; sandbox ranks */
-    char *payload, *scratch; /* assistants */
+    char **send, **recv;       /* by part; sandbox ranks */
+    char *payload, *scratch;   /* assistants */
     struct coll_premul factor; /* of PREMUL calls */
 };
 

@@ -62,8 +62,11 @@ static int choose_op(void)
 static void world_random(struct world *w)
 {
     *w = (struct world){.assistants = 1 + rand() % 2};
-    w->op = (struct coll_operation){.op = choose_op(), .size = 1 + rand() % WORLD, .datatype = rand() % COLL_DATATYPES,
-                                    .redop = rand() % COLL_REDOPS, .count = (uint64_t)(rand() % 40),
+    w->op = (struct coll_operation){.op = choose_op(),
+                                    .size = 1 + rand() % WORLD,
+                                    .datatype = rand() % COLL_DATATYPES,
+                                    .redop = rand() % COLL_REDOPS,
+                                    .count = (uint64_t)(rand() % 40),
                                     .premul = w->factors};
     if (w->op.redop == COLL_REDOP_AVG) {
         w->op.size = 1 << rand() % 5;
@@ -88,8 +91,8 @@ static void world_free(struct world *w)
         free(w->inputs[r]);
 }
 
-static void piece_sum(const struct world *w, const struct coll_plan *plan, int participant, const struct coll_piece *p,
-                      char *to)
+static void piece_sum(const struct world *w, const struct coll_plan *plan, int participant,
+                      const struct coll_piece *p, char *to)
 {
     const void *inputs[WORLD];
     struct coll_premul factors[WORLD];
@@ -171,8 +174,9 @@ static void compare_with_full(const struct world *w, const struct coll_plan *pla
         char *full = malloc(bytes + 1);
         assert_int_equal(coll_combine(&w->op, (const void *const *)w->inputs, rank, full, NULL), 0);
         if (bytes && memcmp(full, out[i], bytes))
-            fail_msg("%s of %d (root %d, count %ju) %s %s: rank %d differs", prism_op_name(w->op.op), w->op.size,
-                     w->op.root, (uintmax_t)w->op.count, coll_datatype_name(w->op.datatype), coll_redop_name(w->op.redop), rank);
+            fail_msg("%s of %d (root %d, count %ju) %s %s: rank %d differs", prism_op_name(w->op.op),
+                     w->op.size, w->op.root, (uintmax_t)w->op.count, coll_datatype_name(w->op.datatype),
+                     coll_redop_name(w->op.redop), rank);
         free(full);
     }
 }
@@ -184,8 +188,14 @@ static void one_world(unsigned seed)
     struct prism_error err = {0};
     srand(seed);
     world_random(&w);
-    struct coll_request rq = {.op = w.op.op, .size = w.op.size, .root = w.op.root, .datatype = w.op.datatype,
-                              .redop = w.op.redop, .count = w.op.count, .sandbox = w.sandbox, .nsandbox = w.nsandbox,
+    struct coll_request rq = {.op = w.op.op,
+                              .size = w.op.size,
+                              .root = w.op.root,
+                              .datatype = w.op.datatype,
+                              .redop = w.op.redop,
+                              .count = w.op.count,
+                              .sandbox = w.sandbox,
+                              .nsandbox = w.nsandbox,
                               .assistants = w.assistants};
     struct coll_plan *plan = coll_plan_create(&rq, &err);
     if (!plan)
@@ -213,7 +223,11 @@ enum { PAIR_MAX = 3 };
 
 struct mail {
     int world;
-    struct { int n; uint64_t count[PAIR_MAX]; int datatype[PAIR_MAX]; } pairs[WORLD][WORLD];
+    struct {
+        int n;
+        uint64_t count[PAIR_MAX];
+        int datatype[PAIR_MAX];
+    } pairs[WORLD][WORLD];
     struct coll_message lists[WORLD][2 * WORLD * PAIR_MAX];
     char *buffers[WORLD][2 * WORLD * PAIR_MAX];
     size_t counts[WORLD];
@@ -241,8 +255,8 @@ static void write_list(struct mail *m, int rank)
         if (n == m->pairs[from][to].n)
             continue;
         struct coll_message *msg = &m->lists[rank][m->counts[rank]];
-        *msg = (struct coll_message){receives ? PRISM_OP_RECV : PRISM_OP_SEND, peer, m->pairs[from][to].count[n],
-                                     m->pairs[from][to].datatype[n]};
+        *msg = (struct coll_message){receives ? PRISM_OP_RECV : PRISM_OP_SEND, peer,
+                                     m->pairs[from][to].count[n], m->pairs[from][to].datatype[n]};
         char *buffer = calloc(message_bytes(msg) + 1, 1);
         for (size_t i = 0; !receives && i < message_bytes(msg); i++)
             buffer[i] = letter(from, to, n, i);
@@ -271,7 +285,8 @@ static int order_of(const struct mail *m, int rank, size_t part)
 {
     int n = 0;
     for (size_t k = 0; k < part; k++)
-        n += m->lists[rank][k].op == m->lists[rank][part].op && m->lists[rank][k].peer == m->lists[rank][part].peer;
+        n += m->lists[rank][k].op == m->lists[rank][part].op &&
+             m->lists[rank][k].peer == m->lists[rank][part].peer;
     return n;
 }
 
@@ -350,8 +365,14 @@ static void scales_with_count(void **state)
 {
     const int sandbox[] = {1, 5};
     for (int op = PRISM_OP_ALLREDUCE; op <= PRISM_OP_SCATTER; op++) {
-        struct coll_request rq = {.op = op, .size = 8, .root = 2, .datatype = COLL_FLOAT32, .count = 1, .sandbox = sandbox,
-                                  .nsandbox = 2, .assistants = 2};
+        struct coll_request rq = {.op = op,
+                                  .size = 8,
+                                  .root = 2,
+                                  .datatype = COLL_FLOAT32,
+                                  .count = 1,
+                                  .sandbox = sandbox,
+                                  .nsandbox = 2,
+                                  .assistants = 2};
         struct coll_plan *one = coll_plan_create(&rq, NULL);
         rq.count = 7;
         struct coll_plan *seven = coll_plan_create(&rq, NULL);
@@ -361,7 +382,8 @@ static void scales_with_count(void **state)
             assert_int_equal(7 * one->sides[i].scratch_count, seven->sides[i].scratch_count);
             for (size_t k = 0; k < one->sides[i].ncalls; k++) {
                 assert_int_equal(7 * one->sides[i].calls[k].count, seven->sides[i].calls[k].count);
-                assert_int_equal(7 * one->sides[i].calls[k].from.offset, seven->sides[i].calls[k].from.offset);
+                assert_int_equal(7 * one->sides[i].calls[k].from.offset,
+                                 seven->sides[i].calls[k].from.offset);
                 assert_int_equal(7 * one->sides[i].calls[k].to.offset, seven->sides[i].calls[k].to.offset);
             }
         }
@@ -373,12 +395,18 @@ static void scales_with_count(void **state)
 static void virtual_runs_are_merged(void **state)
 {
     const int sandbox[] = {0, 513};
-    struct coll_request rq = {.op = PRISM_OP_ALLTOALL, .size = 1024, .datatype = COLL_BFLOAT16, .count = 3,
-                              .sandbox = sandbox, .nsandbox = 2, .assistants = 1};
+    struct coll_request rq = {.op = PRISM_OP_ALLTOALL,
+                              .size = 1024,
+                              .datatype = COLL_BFLOAT16,
+                              .count = 3,
+                              .sandbox = sandbox,
+                              .nsandbox = 2,
+                              .assistants = 1};
     struct coll_plan *plan = coll_plan_create(&rq, NULL);
     /* own copy, one send and receive with the other, and with each of the runs 1-512 and 514-1023 */
     assert_int_equal(plan->sides[0].ncalls, 1 + 2 + 2 * 2);
-    struct coll_volume v = coll_plan_volume(plan, 0), full = coll_full_volume(PRISM_OP_ALLTOALL, 3, COLL_BFLOAT16, 1024, 0, 0);
+    struct coll_volume v = coll_plan_volume(plan, 0),
+                       full = coll_full_volume(PRISM_OP_ALLTOALL, 3, COLL_BFLOAT16, 1024, 0, 0);
     assert_int_equal(v.sent, full.sent);
     assert_int_equal(v.received, full.received);
     assert_int_equal(plan->sides[2].rank, 1);
@@ -411,8 +439,13 @@ static void expect_refusal(struct coll_request rq, const char *text)
 static void refusals_name_the_operation(void **state)
 {
     const int sandbox[] = {1, 0}, far[] = {9};
-    struct coll_request ok = {.op = PRISM_OP_ALLREDUCE, .size = 8, .datatype = COLL_INT32, .sandbox = sandbox, .nsandbox = 1,
-                              .assistants = 1}, rq;
+    struct coll_request ok = {.op = PRISM_OP_ALLREDUCE,
+                              .size = 8,
+                              .datatype = COLL_INT32,
+                              .sandbox = sandbox,
+                              .nsandbox = 1,
+                              .assistants = 1},
+                        rq;
     rq = ok, rq.redop = COLL_REDOP_AVG, expect_refusal(rq, "AllReduce: the average of int32");
     rq = ok, rq.nsandbox = 2, expect_refusal(rq, "AllReduce");
     rq = ok, rq.sandbox = far, expect_refusal(rq, "sandbox rank 9");
@@ -432,9 +465,12 @@ static void refusals_name_the_operation(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sandbox_ranks_get_the_full_result), cmocka_unit_test(groups_deliver_every_message),
-        cmocka_unit_test(scales_with_count),                 cmocka_unit_test(virtual_runs_are_merged),
-        cmocka_unit_test(volumes),                           cmocka_unit_test(refusals_name_the_operation),
+        cmocka_unit_test(sandbox_ranks_get_the_full_result),
+        cmocka_unit_test(groups_deliver_every_message),
+        cmocka_unit_test(scales_with_count),
+        cmocka_unit_test(virtual_runs_are_merged),
+        cmocka_unit_test(volumes),
+        cmocka_unit_test(refusals_name_the_operation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

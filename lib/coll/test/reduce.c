@@ -18,14 +18,38 @@
 typedef float (*load_fn)(unsigned code);
 typedef unsigned (*store_fn)(float f);
 
-static float load_fp16(unsigned c) { return fp16_load((uint16_t)c); }
-static float load_bf16(unsigned c) { return bf16_load((uint16_t)c); }
-static float load_e4m3(unsigned c) { return e4m3_load((uint8_t)c); }
-static float load_e5m2(unsigned c) { return e5m2_load((uint8_t)c); }
-static unsigned store_fp16(float f) { return fp16_store(f); }
-static unsigned store_bf16(float f) { return bf16_store(f); }
-static unsigned store_e4m3(float f) { return e4m3_store(f); }
-static unsigned store_e5m2(float f) { return e5m2_store(f); }
+static float load_fp16(unsigned c)
+{
+    return fp16_load((uint16_t)c);
+}
+static float load_bf16(unsigned c)
+{
+    return bf16_load((uint16_t)c);
+}
+static float load_e4m3(unsigned c)
+{
+    return e4m3_load((uint8_t)c);
+}
+static float load_e5m2(unsigned c)
+{
+    return e5m2_load((uint8_t)c);
+}
+static unsigned store_fp16(float f)
+{
+    return fp16_store(f);
+}
+static unsigned store_bf16(float f)
+{
+    return bf16_store(f);
+}
+static unsigned store_e4m3(float f)
+{
+    return e4m3_store(f);
+}
+static unsigned store_e5m2(float f)
+{
+    return e5m2_store(f);
+}
 
 static const struct format {
     load_fn load;
@@ -103,18 +127,30 @@ static double get(const void *array, size_t i, int datatype)
 {
     const char *p = (const char *)array + i * coll_datatype_size(datatype);
     switch (datatype) {
-    case COLL_INT8: return *(const int8_t *)p;
-    case COLL_UINT8: return *(const uint8_t *)p;
-    case COLL_INT32: return *(const int32_t *)p;
-    case COLL_UINT32: return *(const uint32_t *)p;
-    case COLL_INT64: return (double)*(const int64_t *)p;
-    case COLL_UINT64: return (double)*(const uint64_t *)p;
-    case COLL_FLOAT16: return (double)fp16_load(*(const uint16_t *)p);
-    case COLL_FLOAT32: return (double)*(const float *)p;
-    case COLL_FLOAT64: return *(const double *)p;
-    case COLL_BFLOAT16: return (double)bf16_load(*(const uint16_t *)p);
-    case COLL_FLOAT8E4M3: return (double)e4m3_load(*(const uint8_t *)p);
-    default: return (double)e5m2_load(*(const uint8_t *)p);
+    case COLL_INT8:
+        return *(const int8_t *)p;
+    case COLL_UINT8:
+        return *(const uint8_t *)p;
+    case COLL_INT32:
+        return *(const int32_t *)p;
+    case COLL_UINT32:
+        return *(const uint32_t *)p;
+    case COLL_INT64:
+        return (double)*(const int64_t *)p;
+    case COLL_UINT64:
+        return (double)*(const uint64_t *)p;
+    case COLL_FLOAT16:
+        return (double)fp16_load(*(const uint16_t *)p);
+    case COLL_FLOAT32:
+        return (double)*(const float *)p;
+    case COLL_FLOAT64:
+        return *(const double *)p;
+    case COLL_BFLOAT16:
+        return (double)bf16_load(*(const uint16_t *)p);
+    case COLL_FLOAT8E4M3:
+        return (double)e4m3_load(*(const uint8_t *)p);
+    default:
+        return (double)e5m2_load(*(const uint8_t *)p);
     }
 }
 
@@ -161,11 +197,14 @@ static void every_datatype_and_reduction(void **state)
         }
         for (int redop = 0; redop < COLL_REDOPS; redop++)
             for (int n = 1; n <= 4; n *= 2) {
-                assert_int_equal(coll_reduce(out, (const void *const *)inputs, n, LENGTH, datatype, redop, scalars, NULL), 0);
+                assert_int_equal(
+                    coll_reduce(out, (const void *const *)inputs, n, LENGTH, datatype, redop, scalars, NULL),
+                    0);
                 for (size_t i = 0; i < LENGTH; i++)
                     if (get(out, i, datatype) !=
                         expected_of(redop, coll_datatype_is_float(datatype), v, n, i, factors))
-                        fail_msg("%s %s of %d: element %zu", coll_datatype_name(datatype), coll_redop_name(redop), n, i);
+                        fail_msg("%s %s of %d: element %zu", coll_datatype_name(datatype),
+                                 coll_redop_name(redop), n, i);
             }
         for (int k = 0; k < 4; k++)
             free(inputs[k]);
@@ -190,8 +229,9 @@ static void accumulates(void **state)
                 put(c, i, datatype, rand() % 4);
             }
             const void *inputs[] = {a, b, c};
-            assert_int_equal(coll_reduce(whole, inputs, 3, count, datatype, redop == COLL_REDOP_AVG ? COLL_REDOP_SUM : redop,
-                                         scalars, NULL), 0);
+            assert_int_equal(coll_reduce(whole, inputs, 3, count, datatype,
+                                         redop == COLL_REDOP_AVG ? COLL_REDOP_SUM : redop, scalars, NULL),
+                             0);
             if (redop == COLL_REDOP_PREMUL)
                 assert_int_equal(coll_scale(a, a, count, datatype, &scalars[0], NULL), 0);
             assert_int_equal(coll_accumulate(a, b, count, datatype, redop, &scalars[1], NULL), 0);
@@ -249,9 +289,12 @@ static void refuses_the_unknown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(loads_every_code),         cmocka_unit_test(rounds_to_nearest_even),
-        cmocka_unit_test(every_datatype_and_reduction), cmocka_unit_test(accumulates),
-        cmocka_unit_test(integers_wrap_and_divide), cmocka_unit_test(rounds_after_each_step),
+        cmocka_unit_test(loads_every_code),
+        cmocka_unit_test(rounds_to_nearest_even),
+        cmocka_unit_test(every_datatype_and_reduction),
+        cmocka_unit_test(accumulates),
+        cmocka_unit_test(integers_wrap_and_divide),
+        cmocka_unit_test(rounds_after_each_step),
         cmocka_unit_test(refuses_the_unknown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
