@@ -48,3 +48,22 @@ $(eval $(call unit_test,softgpu_symbols,lib/softgpu/test,symbols.c,,,))
 $(B)/test/softgpu_symbols: $(LIB)/softgpu/libcuda.so $(LIB)/softgpu/libcudart.so
 
 -include lib/softgpu/nccl/module.mk
+
+# Installed: the libraries in $(libdir)/softgpu, the profiles in $(datadir)/prism/softgpu, softgpu.h.
+SOFTGPU_INSTALLED := $(DESTDIR)$(libdir)/softgpu
+SOFTGPU_PROFILES := $(DESTDIR)$(datadir)/prism/softgpu
+.PHONY: install-softgpu uninstall-softgpu
+install: install-softgpu
+install-softgpu: all
+	@install -d $(SOFTGPU_INSTALLED) $(SOFTGPU_PROFILES)/device $(SOFTGPU_PROFILES)/network
+	@for name in libcuda.so.1 libcudart.so.13 libnccl.so.2; do \
+	    install -m 755 $(LIB)/softgpu/$$name $(SOFTGPU_INSTALLED)/$$name && \
+	    ln -sfn $$name $(SOFTGPU_INSTALLED)/$${name%.so.*}.so || exit 1; \
+	done
+	@install -D -m 644 lib/softgpu/softgpu.h $(DESTDIR)$(prefix)/include/softgpu/softgpu.h
+	@install -m 644 etc/soft.conf $(SOFTGPU_PROFILES)/
+	@install -m 644 etc/device/*.conf $(SOFTGPU_PROFILES)/device/
+	@install -m 644 etc/network/*.conf $(SOFTGPU_PROFILES)/network/
+uninstall: uninstall-softgpu
+uninstall-softgpu:
+	@rm -rf $(SOFTGPU_INSTALLED) $(SOFTGPU_PROFILES) $(DESTDIR)$(prefix)/include/softgpu
