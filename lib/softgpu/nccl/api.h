@@ -1,5 +1,5 @@
-/* api.h - the functions of nccl.h as they are inside the library: softnccl_X is behind ncclX and pncclX (exports.c),
- * so that a preloaded ncclX can call pncclX and get the library's own. */
+/* api.h - the functions of nccl.h as they are inside the library: softnccl_X is behind ncclX and pncclX
+ * (exports.c), so that a preloaded ncclX can call pncclX and get the library's own. */
 #ifndef SOFTGPU_NCCL_API_H
 #define SOFTGPU_NCCL_API_H
 

@@ -47,8 +47,10 @@ static ncclResult_t init_rank(ncclComm_t *out, int ranks, const ncclUniqueId *un
     if (ranks < 1 || rank < 0 || rank >= ranks)
         return sgn_error(ncclInvalidArgument, "%s: rank %d of %d does not exist", call, rank, ranks);
     if (id.magic != SGN_ID_MAGIC)
-        return sgn_error(ncclInvalidArgument, "%s: the unique id was not made by the software libnccl (is another libnccl "
-                                              "loaded in the process that made it?)", call);
+        return sgn_error(ncclInvalidArgument,
+                         "%s: the unique id was not made by the software libnccl (is another libnccl "
+                         "loaded in the process that made it?)",
+                         call);
     ncclResult_t result = sgn_comm_create(&comm, ranks, rank, config, NULL, call);
     if (result != ncclSuccess)
         return result;
@@ -68,17 +70,18 @@ ncclResult_t softnccl_CommInitRank(ncclComm_t *comm, int ranks, ncclUniqueId id,
     return sgn_group_fail(init_rank(comm, ranks, &id, rank, NULL, "ncclCommInitRank"));
 }
 
-ncclResult_t softnccl_CommInitRankConfig(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank, ncclConfig_t *config)
+ncclResult_t softnccl_CommInitRankConfig(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank,
+                                         ncclConfig_t *config)
 {
     return sgn_group_fail(init_rank(comm, ranks, &id, rank, config, "ncclCommInitRankConfig"));
 }
 
-ncclResult_t softnccl_CommInitRankScalable(ncclComm_t *comm, int ranks, int rank, int id_count, ncclUniqueId *ids,
-                                           ncclConfig_t *config)
+ncclResult_t softnccl_CommInitRankScalable(ncclComm_t *comm, int ranks, int rank, int id_count,
+                                           ncclUniqueId *ids, ncclConfig_t *config)
 {
     if (id_count < 1 || !ids || id_count > ranks)
-        return sgn_group_fail(sgn_error(ncclInvalidArgument, "ncclCommInitRankScalable: %d ids for %d ranks", id_count,
-                                        ranks));
+        return sgn_group_fail(
+            sgn_error(ncclInvalidArgument, "ncclCommInitRankScalable: %d ids for %d ranks", id_count, ranks));
     return sgn_group_fail(init_rank(comm, ranks, &ids[0], rank, config, "ncclCommInitRankScalable"));
 }
 
@@ -112,13 +115,15 @@ static ncclResult_t parent_ready(struct ncclComm *comm, const char *call, bool f
     if (result != ncclSuccess)
         return result;
     pthread_mutex_lock(&comm->lock);
-    bool fine = comm->state == COMM_READY || (comm->state == COMM_FAILED && (failed_is_fine || comm->revoked));
+    bool fine =
+        comm->state == COMM_READY || (comm->state == COMM_FAILED && (failed_is_fine || comm->revoked));
     pthread_mutex_unlock(&comm->lock);
     return fine ? ncclSuccess : sgn_comm_usable(comm, call);
 }
 
-static ncclResult_t make_child(struct ncclComm *comm, int color, int key, ncclComm_t *out, const ncclConfig_t *config,
-                               const int32_t *excluded, int count, bool shrink, const char *call)
+static ncclResult_t make_child(struct ncclComm *comm, int color, int key, ncclComm_t *out,
+                               const ncclConfig_t *config, const int32_t *excluded, int count, bool shrink,
+                               const char *call)
 {
     struct ncclComm *child;
     ncclResult_t result = sgn_comm_create(&child, 0, 0, config, comm, call);
@@ -139,7 +144,8 @@ ncclResult_t softnccl_CommSplit(ncclComm_t comm, int color, int key, ncclComm_t 
     if (result == ncclSuccess && !child)
         result = sgn_error(ncclInvalidArgument, "ncclCommSplit: newcomm is NULL");
     if (result == ncclSuccess && color < 0 && color != NCCL_SPLIT_NOCOLOR)
-        result = sgn_error(ncclInvalidArgument, "ncclCommSplit: color %d is neither >= 0 nor NCCL_SPLIT_NOCOLOR", color);
+        result = sgn_error(ncclInvalidArgument,
+                           "ncclCommSplit: color %d is neither >= 0 nor NCCL_SPLIT_NOCOLOR", color);
     if (result != ncclSuccess)
         return sgn_group_fail(result);
     *child = NULL;
@@ -153,7 +159,8 @@ static int compare_int(const void *a, const void *b)
     return *(const int32_t *)a < *(const int32_t *)b ? -1 : *(const int32_t *)a > *(const int32_t *)b;
 }
 
-/* Sort and check the ranks to exclude. Returns the number of different ones, -1: one does not exist or is the caller. */
+/* Sort and check the ranks to exclude. Returns the number of different ones, -1: one does not exist or is the
+ * caller. */
 static int sort_excluded(const struct ncclComm *comm, int32_t *ranks, int count)
 {
     int kept = 0;
@@ -167,8 +174,8 @@ static int sort_excluded(const struct ncclComm *comm, int32_t *ranks, int count)
     return kept;
 }
 
-ncclResult_t softnccl_CommShrink(ncclComm_t comm, int *excluded, int count, ncclComm_t *child, ncclConfig_t *config,
-                                 int flags)
+ncclResult_t softnccl_CommShrink(ncclComm_t comm, int *excluded, int count, ncclComm_t *child,
+                                 ncclConfig_t *config, int flags)
 {
     bool abort_first = flags & NCCL_SHRINK_ABORT;
     ncclResult_t result = parent_ready(comm, "ncclCommShrink", abort_first);
@@ -184,8 +191,10 @@ ncclResult_t softnccl_CommShrink(ncclComm_t comm, int *excluded, int count, nccl
         memcpy(sorted, excluded, (size_t)count * sizeof(*sorted));
     int kept = sort_excluded(comm, sorted, count);
     if (kept < 0) {
-        result = sgn_error(ncclInvalidArgument, "ncclCommShrink: the ranks to exclude must exist (0 to %d) and not hold the "
-                                                "caller (%d)", comm->ranks - 1, comm->rank);
+        result = sgn_error(ncclInvalidArgument,
+                           "ncclCommShrink: the ranks to exclude must exist (0 to %d) and not hold the "
+                           "caller (%d)",
+                           comm->ranks - 1, comm->rank);
     } else {
         if (abort_first)
             sgn_comm_revoke(comm);
@@ -229,7 +238,8 @@ ncclResult_t softnccl_CommRevoke(ncclComm_t comm, int flags)
 {
     ncclResult_t result = sgn_comm_check(comm, "ncclCommRevoke"); /* failed ones can be revoked too */
     if (result == ncclSuccess && flags != NCCL_REVOKE_DEFAULT)
-        result = sgn_error(ncclInvalidArgument, "ncclCommRevoke: flags are %d, they must be NCCL_REVOKE_DEFAULT", flags);
+        result = sgn_error(ncclInvalidArgument,
+                           "ncclCommRevoke: flags are %d, they must be NCCL_REVOKE_DEFAULT", flags);
     return result != ncclSuccess ? result : sgn_comm_revoke(comm);
 }
 

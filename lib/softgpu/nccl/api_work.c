@@ -45,7 +45,8 @@ static ncclResult_t check_work(struct work *work, const char *call, ncclRedOp_t 
     if (!size)
         return sgn_error(ncclInvalidArgument, "%s: there is no datatype %d", call, task->datatype);
     if (peer && (task->peer < 0 || task->peer >= comm->ranks))
-        return sgn_error(ncclInvalidArgument, "%s: there is no rank %d among %d", call, task->peer, comm->ranks);
+        return sgn_error(ncclInvalidArgument, "%s: there is no rank %d among %d", call, task->peer,
+                         comm->ranks);
     if (task->count > UINT64_MAX / 16 / size / (uint64_t)comm->ranks)
         return sgn_error(ncclInvalidArgument, "%s: the count is too large", call);
     sgn_task_set_bytes(task, comm->rank, comm->ranks);
@@ -70,19 +71,24 @@ static ncclResult_t operate(const struct work *prototype, const char *call, nccl
     return sgn_group_add(work);
 }
 
-#define OPERATE(name, kind_, in_, out_, count_, type, op, peer_)                                                        \
-    operate(&(struct work){.comm = comm, .in = (in_), .out = (out_), .stream = stream,                                  \
-                           .task = {.kind = (kind_), .datatype = (int32_t)(type), .peer = (peer_), .count = (count_)}}, \
-            name, op)
+#define OPERATE(name, kind_, in_, out_, count_, type, op, peer_)                                             \
+    operate(                                                                                                 \
+        &(struct work){                                                                                      \
+            .comm = comm,                                                                                    \
+            .in = (in_),                                                                                     \
+            .out = (out_),                                                                                   \
+            .stream = stream,                                                                                \
+            .task = {.kind = (kind_), .datatype = (int32_t)(type), .peer = (peer_), .count = (count_)}},     \
+        name, op)
 
-ncclResult_t softnccl_AllReduce(const void *send, void *recv, size_t count, ncclDataType_t datatype, ncclRedOp_t op,
-                                ncclComm_t comm, cudaStream_t stream)
+ncclResult_t softnccl_AllReduce(const void *send, void *recv, size_t count, ncclDataType_t datatype,
+                                ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
 {
     return OPERATE("ncclAllReduce", SGN_ALL_REDUCE, send, recv, count, datatype, op, -1);
 }
 
-ncclResult_t softnccl_Reduce(const void *send, void *recv, size_t count, ncclDataType_t datatype, ncclRedOp_t op, int root,
-                             ncclComm_t comm, cudaStream_t stream)
+ncclResult_t softnccl_Reduce(const void *send, void *recv, size_t count, ncclDataType_t datatype,
+                             ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream)
 {
     return OPERATE("ncclReduce", SGN_REDUCE, send, recv, count, datatype, op, root);
 }
@@ -99,20 +105,20 @@ ncclResult_t softnccl_Bcast(void *buffer, size_t count, ncclDataType_t datatype,
     return OPERATE("ncclBcast", SGN_BROADCAST, buffer, buffer, count, datatype, ncclSum, root);
 }
 
-ncclResult_t softnccl_ReduceScatter(const void *send, void *recv, size_t count, ncclDataType_t datatype, ncclRedOp_t op,
-                                    ncclComm_t comm, cudaStream_t stream)
+ncclResult_t softnccl_ReduceScatter(const void *send, void *recv, size_t count, ncclDataType_t datatype,
+                                    ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
 {
     return OPERATE("ncclReduceScatter", SGN_REDUCE_SCATTER, send, recv, count, datatype, op, -1);
 }
 
-ncclResult_t softnccl_AllGather(const void *send, void *recv, size_t count, ncclDataType_t datatype, ncclComm_t comm,
-                                cudaStream_t stream)
+ncclResult_t softnccl_AllGather(const void *send, void *recv, size_t count, ncclDataType_t datatype,
+                                ncclComm_t comm, cudaStream_t stream)
 {
     return OPERATE("ncclAllGather", SGN_ALL_GATHER, send, recv, count, datatype, ncclSum, -1);
 }
 
-ncclResult_t softnccl_AlltoAll(const void *send, void *recv, size_t count, ncclDataType_t datatype, ncclComm_t comm,
-                               cudaStream_t stream)
+ncclResult_t softnccl_AlltoAll(const void *send, void *recv, size_t count, ncclDataType_t datatype,
+                               ncclComm_t comm, cudaStream_t stream)
 {
     return OPERATE("ncclAlltoAll", SGN_ALL_TO_ALL, send, recv, count, datatype, ncclSum, -1);
 }
@@ -157,7 +163,8 @@ ncclResult_t softnccl_GroupSimulateEnd(ncclSimInfo_t *info)
 {
     ncclSimInfo_t unused = NCCL_SIM_INFO_INITIALIZER;
     if (info && info->magic != NCCL_SIM_INFO_MAGIC)
-        return sgn_error(ncclInvalidArgument, "ncclGroupSimulateEnd: simInfo was not made with NCCL_SIM_INFO_INITIALIZER");
+        return sgn_error(ncclInvalidArgument,
+                         "ncclGroupSimulateEnd: simInfo was not made with NCCL_SIM_INFO_INITIALIZER");
     return sgn_group_end(info ? info : &unused);
 }
 
@@ -171,9 +178,11 @@ ncclResult_t softnccl_RedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDa
     if (result != ncclSuccess)
         return result;
     if (!op || !scalar || !size || (residence != ncclScalarDevice && residence != ncclScalarHostImmediate))
-        return sgn_error(ncclInvalidArgument, "ncclRedOpCreatePreMulSum: op or scalar is NULL, or the datatype or "
-                                              "residence does not exist");
-    struct redop redop = {.used = true, .datatype = (int)datatype, .on_device = residence == ncclScalarDevice};
+        return sgn_error(ncclInvalidArgument,
+                         "ncclRedOpCreatePreMulSum: op or scalar is NULL, or the datatype or "
+                         "residence does not exist");
+    struct redop redop = {
+        .used = true, .datatype = (int)datatype, .on_device = residence == ncclScalarDevice};
     if (redop.on_device)
         redop.pointer = scalar;
     else
@@ -210,8 +219,9 @@ ncclResult_t softnccl_RedOpDestroy(ncclRedOp_t op, ncclComm_t comm)
     if (known)
         comm->redops[index].used = false; /* operations under way have their own copy */
     pthread_mutex_unlock(&comm->lock);
-    return known ? ncclSuccess : sgn_error(ncclInvalidArgument, "ncclRedOpDestroy: %d is no reduction of the program's own",
-                                           (int)op);
+    return known ? ncclSuccess
+                 : sgn_error(ncclInvalidArgument, "ncclRedOpDestroy: %d is no reduction of the program's own",
+                             (int)op);
 }
 
 /* --- memory --- */
@@ -234,11 +244,12 @@ ncclResult_t softnccl_MemAlloc(void **pointer, size_t size)
         return sgn_error(ncclInvalidArgument, "ncclMemAlloc: ptr is NULL or size is 0");
     int device = sg_current_device();
     if (device < 0)
-        return sgn_error(ncclUnhandledCudaError, "ncclMemAlloc: there is no current device; call cudaSetDevice first");
+        return sgn_error(ncclUnhandledCudaError,
+                         "ncclMemAlloc: there is no current device; call cudaSetDevice first");
     CUresult error = cuMemAlloc(&device_pointer, size);
     if (error)
-        return sgn_error(ncclUnhandledCudaError, "ncclMemAlloc: %zu bytes on device %d: CUDA error %d", size, device,
-                         (int)error);
+        return sgn_error(ncclUnhandledCudaError, "ncclMemAlloc: %zu bytes on device %d: CUDA error %d", size,
+                         device, (int)error);
     *pointer = (void *)(uintptr_t)device_pointer;
     return ncclSuccess;
 }
@@ -249,7 +260,8 @@ ncclResult_t softnccl_MemFree(void *pointer)
     return error ? sgn_error(ncclUnhandledCudaError, "ncclMemFree: CUDA error %d", (int)error) : ncclSuccess;
 }
 
-/* Registering speeds real transfers up and changes nothing here: handles are remembered only to catch mistakes. */
+/* Registering speeds real transfers up and changes nothing here: handles are remembered only to catch
+ * mistakes. */
 
 struct registration {
     uint64_t magic;
@@ -265,7 +277,8 @@ static ncclResult_t make_registration(struct ncclComm *comm, const void *buffer,
     if (result != ncclSuccess)
         return result;
     if (!handle || !buffer || size == 0)
-        return sgn_error(ncclInvalidArgument, "%s: the buffer, its size or the place for the handle is missing", call);
+        return sgn_error(ncclInvalidArgument,
+                         "%s: the buffer, its size or the place for the handle is missing", call);
     struct registration *registration = malloc(sizeof(*registration));
     if (!registration)
         return sgn_error(ncclSystemError, "%s: out of memory", call);
@@ -297,10 +310,12 @@ ncclResult_t softnccl_CommDeregister(const ncclComm_t comm, void *handle)
     return end_registration(comm, handle, "ncclCommDeregister");
 }
 
-ncclResult_t softnccl_CommWindowRegister(ncclComm_t comm, void *buffer, size_t size, ncclWindow_t *window, int flags)
+ncclResult_t softnccl_CommWindowRegister(ncclComm_t comm, void *buffer, size_t size, ncclWindow_t *window,
+                                         int flags)
 {
     void *handle = NULL;
-    ncclResult_t result = make_registration(comm, buffer, size, window ? &handle : NULL, "ncclCommWindowRegister");
+    ncclResult_t result =
+        make_registration(comm, buffer, size, window ? &handle : NULL, "ncclCommWindowRegister");
     if (result == ncclSuccess)
         *window = handle;
     return result;

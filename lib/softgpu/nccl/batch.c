@@ -1,6 +1,7 @@
-/* batch.c - operations on streams: each group's operations of one communicator are one batch. The batch begins when
- * all its streams have come to it and the communicator's batch before it has ended (NCCL's own order of kernels); the
- * last stream to come posts it to the hub, waits for the answer and delivers the results. */
+/* batch.c - operations on streams: each group's operations of one communicator are one batch. The batch
+ * begins when all its streams have come to it and the communicator's batch before it has ended (NCCL's own
+ * order of kernels); the last stream to come posts it to the hub, waits for the answer and delivers the
+ * results. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +28,7 @@ struct batch {
     uint64_t arena_offset, arena_bytes;
     bool in_arena;
     struct sgn_doorbell *doorbell; /* in the arena, at the start of the batch's block */
-    uint8_t *staging; /* owned: payload to send where there is no arena */
+    uint8_t *staging;              /* owned: payload to send where there is no arena */
 };
 
 /* --- the arena: first fit among the blocks in use --- */
@@ -102,7 +103,8 @@ static void copy_in(const struct work *work, void *to)
     if (work->scales) {
         sgn_scale(to, work->in, elements, task->datatype,
                   work->scalar.on_device ? work->scalar.pointer : work->scalar.value);
-    } else if (sgn_kind_reduces(task->kind) && task->redop == ncclAvg && sgn_datatype_is_float(task->datatype)) {
+    } else if (sgn_kind_reduces(task->kind) && task->redop == ncclAvg &&
+               sgn_datatype_is_float(task->datatype)) {
         sgn_inverse(factor, task->datatype, work->comm->ranks);
         sgn_scale(to, work->in, elements, task->datatype, factor);
     } else {
@@ -164,9 +166,13 @@ static int post(struct batch *batch)
         tasks[i++] = work->task;
         copy_in(work, base + work->task.in_offset);
     }
-    struct sgn_batch head = {.id = batch->id, .start_ns = batch->start_ns, .tasks = batch->count,
-                             .out_bytes = batch->in_arena ? 0 : out_bytes, .doorbell = batch->arena_offset};
-    struct sgn_part parts[] = {{&head, sizeof(head)}, {tasks, batch->count * sizeof(*tasks)},
+    struct sgn_batch head = {.id = batch->id,
+                             .start_ns = batch->start_ns,
+                             .tasks = batch->count,
+                             .out_bytes = batch->in_arena ? 0 : out_bytes,
+                             .doorbell = batch->arena_offset};
+    struct sgn_part parts[] = {{&head, sizeof(head)},
+                               {tasks, batch->count * sizeof(*tasks)},
                                {batch->staging, batch->in_arena ? 0 : in_bytes}};
     int result = sgn_comm_send(batch->comm, SGN_BATCH, parts, 3);
     free(tasks);
@@ -231,8 +237,9 @@ static void execute(struct batch *batch)
         int posted = post(batch);
         pthread_mutex_lock(&comm->lock);
         if (posted && !sgn_comm_broken(comm))
-            sgn_comm_fail_locked(comm, ncclSystemError, "an operation could not be posted: out of memory, or the process "
-                                                        "that serves the communicator is gone");
+            sgn_comm_fail_locked(comm, ncclSystemError,
+                                 "an operation could not be posted: out of memory, or the process "
+                                 "that serves the communicator is gone");
         await(batch);
         remove_posted(comm, batch);
     }
@@ -363,6 +370,7 @@ ncclResult_t sgn_batch_launch(struct ncclComm *comm, struct work *works)
         }
     }
     free(streams);
-    return error ? sgn_error(ncclUnhandledCudaError, "the stream of an operation is not valid (CUDA error %d)", error)
+    return error ? sgn_error(ncclUnhandledCudaError,
+                             "the stream of an operation is not valid (CUDA error %d)", error)
                  : ncclSuccess;
 }

@@ -59,8 +59,8 @@ const char *sgn_last_error(void)
 
 #define HAS(config, field) ((config)->size >= offsetof(ncclConfig_t, field) + sizeof((config)->field))
 
-static ncclResult_t apply_config(struct ncclComm *comm, const ncclConfig_t *config, const struct ncclComm *parent,
-                                 const char *call)
+static ncclResult_t apply_config(struct ncclComm *comm, const ncclConfig_t *config,
+                                 const struct ncclComm *parent, const char *call)
 {
     comm->blocking = parent ? parent->blocking : true;
     if (parent)
@@ -68,18 +68,21 @@ static ncclResult_t apply_config(struct ncclComm *comm, const ncclConfig_t *conf
     if (!config)
         return ncclSuccess;
     if (config->magic != NCCL_CONFIG_MAGIC)
-        return sgn_error(ncclInvalidArgument, "%s: the configuration was not made with NCCL_CONFIG_INITIALIZER", call);
+        return sgn_error(ncclInvalidArgument,
+                         "%s: the configuration was not made with NCCL_CONFIG_INITIALIZER", call);
     if (config->blocking != NCCL_CONFIG_UNDEF_INT) {
         if (config->blocking != 0 && config->blocking != 1)
-            return sgn_error(ncclInvalidArgument, "%s: blocking is %d, it must be 0 or 1", call, config->blocking);
+            return sgn_error(ncclInvalidArgument, "%s: blocking is %d, it must be 0 or 1", call,
+                             config->blocking);
         comm->blocking = config->blocking;
     }
     if (HAS(config, commName) && config->commName)
         snprintf(comm->name, sizeof(comm->name), "%s", config->commName);
-    if (HAS(config, maxCTAs) && config->minCTAs != NCCL_CONFIG_UNDEF_INT && config->maxCTAs != NCCL_CONFIG_UNDEF_INT &&
+    if (HAS(config, maxCTAs) && config->minCTAs != NCCL_CONFIG_UNDEF_INT &&
+        config->maxCTAs != NCCL_CONFIG_UNDEF_INT &&
         (config->minCTAs <= 0 || config->maxCTAs < config->minCTAs))
-        return sgn_error(ncclInvalidArgument, "%s: minCTAs %d and maxCTAs %d do not go together", call, config->minCTAs,
-                         config->maxCTAs);
+        return sgn_error(ncclInvalidArgument, "%s: minCTAs %d and maxCTAs %d do not go together", call,
+                         config->minCTAs, config->maxCTAs);
     return ncclSuccess;
 }
 
@@ -90,7 +93,8 @@ ncclResult_t sgn_comm_create(struct ncclComm **out, int ranks, int rank, const n
     struct sg_place place;
     int device = parent ? parent->device : sg_current_device();
     if (device < 0 || sg_device_place(device, &place))
-        return sgn_error(ncclUnhandledCudaError, "%s: there is no current device; call cudaSetDevice first", call);
+        return sgn_error(ncclUnhandledCudaError, "%s: there is no current device; call cudaSetDevice first",
+                         call);
     struct ncclComm *comm = calloc(1, sizeof(*comm));
     if (!comm)
         return sgn_error(ncclSystemError, "%s: out of memory", call);
@@ -179,7 +183,8 @@ ncclResult_t sgn_comm_join(struct ncclComm *comm, const struct sgn_id *id)
     if (arena_fd >= 0)
         close(arena_fd);
     if (sent) {
-        snprintf(text, sizeof(text), "the process that made the unique id (pid %u) closed the connection", id->pid);
+        snprintf(text, sizeof(text), "the process that made the unique id (pid %u) closed the connection",
+                 id->pid);
         fail(comm, ncclRemoteError, text);
         return sgn_error(ncclRemoteError, "%s", text);
     }
@@ -221,9 +226,11 @@ ncclResult_t sgn_comm_usable(struct ncclComm *comm, const char *call)
     else if (comm->revoked)
         result = sgn_error(ncclInvalidUsage, "%s: the communicator was revoked", call);
     else if (comm->state == COMM_CREATED || comm->state == COMM_JOINING)
-        result = sgn_error(ncclInvalidArgument,
-                           "%s: the communicator is not ready; poll ncclCommGetAsyncError until it is no longer "
-                           "ncclInProgress", call);
+        result =
+            sgn_error(ncclInvalidArgument,
+                      "%s: the communicator is not ready; poll ncclCommGetAsyncError until it is no longer "
+                      "ncclInProgress",
+                      call);
     else if (comm->state != COMM_READY)
         result = sgn_error(ncclInvalidArgument, "%s: the communicator was finalised or aborted", call);
     pthread_mutex_unlock(&comm->lock);
@@ -257,13 +264,18 @@ ncclResult_t sgn_comm_async_error(struct ncclComm *comm)
     bool leave = false;
     switch (comm->state) {
     case COMM_CREATED:
-    case COMM_JOINING: result = ncclInProgress; break;
+    case COMM_JOINING:
+        result = ncclInProgress;
+        break;
     case COMM_FINALIZING:
         leave = comm->outstanding == 0;
         result = leave ? ncclSuccess : ncclInProgress;
         break;
-    case COMM_FAILED: result = comm->revoked ? ncclSuccess : comm->result; break;
-    default: break;
+    case COMM_FAILED:
+        result = comm->revoked ? ncclSuccess : comm->result;
+        break;
+    default:
+        break;
     }
     pthread_mutex_unlock(&comm->lock);
     if (leave)
@@ -318,7 +330,8 @@ ncclResult_t sgn_comm_abort(struct ncclComm *comm)
     sgn_batch_give_up(comm);
     pthread_cond_broadcast(&comm->changed);
     pthread_mutex_unlock(&comm->lock);
-    if (!pthread_mutex_trylock(&comm->send_lock)) { /* a stream may be stuck in a send: then the end of the socket tells */
+    if (!pthread_mutex_trylock(
+            &comm->send_lock)) { /* a stream may be stuck in a send: then the end of the socket tells */
         if (comm->socket >= 0)
             sgn_net_send(comm->socket, busy ? SGN_REVOKE : SGN_LEAVE, NULL, 0, -1);
         pthread_mutex_unlock(&comm->send_lock);
@@ -349,7 +362,8 @@ ncclResult_t sgn_comm_ask_child(struct ncclComm *parent, struct ncclComm *child,
                                 const int32_t *excluded, int excluded_count, bool shrink)
 {
     char text[SGN_TEXT];
-    struct sgn_control control = {.shrink = shrink, .color = color, .key = key, .excluded = (uint32_t)excluded_count};
+    struct sgn_control control = {
+        .shrink = shrink, .color = color, .key = key, .excluded = (uint32_t)excluded_count};
     if (child && sgn_hub_new_id(&control.offer, text))
         return sgn_error(ncclSystemError, "%s", text);
     pthread_mutex_lock(&parent->lock);
@@ -362,8 +376,11 @@ ncclResult_t sgn_comm_ask_child(struct ncclComm *parent, struct ncclComm *child,
         atomic_fetch_add(&child->references, 1);
     }
     pthread_mutex_unlock(&parent->lock);
-    struct sgn_part parts[] = {{&control, sizeof(control)}, {excluded, (size_t)excluded_count * sizeof(int32_t)}};
-    if (sgn_comm_send(parent, SGN_CONTROL, parts, 2)) /* the reader sees the end of the socket and fails the child */
-        return child ? ncclSuccess : sgn_error(ncclRemoteError, "the process that serves the communicator is gone");
+    struct sgn_part parts[] = {{&control, sizeof(control)},
+                               {excluded, (size_t)excluded_count * sizeof(int32_t)}};
+    if (sgn_comm_send(parent, SGN_CONTROL, parts,
+                      2)) /* the reader sees the end of the socket and fails the child */
+        return child ? ncclSuccess
+                     : sgn_error(ncclRemoteError, "the process that serves the communicator is gone");
     return ncclSuccess;
 }

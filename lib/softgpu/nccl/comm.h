@@ -1,12 +1,13 @@
 /* comm.h - a communicator as its rank sees it.
  *
- * States. CREATED -> JOINING (HELLO sent, or waiting for the parent's split) -> READY -> FINALIZING -> LEFT, and from
- * any of them FAILED (an asynchronous error; `result` and `text` say which) or ABORTED. In the last four no operation
- * is waited for.
+ * States. CREATED -> JOINING (HELLO sent, or waiting for the parent's split) -> READY -> FINALIZING -> LEFT,
+ * and from any of them FAILED (an asynchronous error; `result` and `text` say which) or ABORTED. In the last
+ * four no operation is waited for.
  *
- * Threads. Calls come from any thread of the program; each batch of work runs on its streams' threads; one reader
- * thread for the process reads all communicators' sockets. `lock` guards everything below it; `changed` is broadcast
- * when something did. A communicator lives until the last reference is gone: the program's and one for each batch.
+ * Threads. Calls come from any thread of the program; each batch of work runs on its streams' threads; one
+ * reader thread for the process reads all communicators' sockets. `lock` guards everything below it;
+ * `changed` is broadcast when something did. A communicator lives until the last reference is gone: the
+ * program's and one for each batch.
  */
 #ifndef SOFTGPU_NCCL_COMM_H
 #define SOFTGPU_NCCL_COMM_H
@@ -22,14 +23,22 @@
 #include <nccl.h>
 #pragma GCC visibility pop
 
-enum comm_state { COMM_CREATED, COMM_JOINING, COMM_READY, COMM_FINALIZING, COMM_LEFT, COMM_FAILED, COMM_ABORTED };
+enum comm_state {
+    COMM_CREATED,
+    COMM_JOINING,
+    COMM_READY,
+    COMM_FINALIZING,
+    COMM_LEFT,
+    COMM_FAILED,
+    COMM_ABORTED
+};
 
 struct batch;
 struct arena_block;
 
 struct redop {
     bool used;
-    bool on_device;   /* scalar is read when the operation runs */
+    bool on_device; /* scalar is read when the operation runs */
     int datatype;
     const void *pointer;
     uint8_t value[8]; /* else this */
@@ -51,24 +60,24 @@ struct ncclComm {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     enum comm_state state;
-    ncclResult_t result;  /* of FAILED */
+    ncclResult_t result; /* of FAILED */
     char text[SGN_TEXT];
     bool revoked;
     uint64_t seed;
     struct sgn_place *places;
     struct sgn_ring ring;
-    void *arena;          /* NULL: payload travels in frames */
+    void *arena;                /* NULL: payload travels in frames */
     struct arena_block *blocks; /* in use, by offset */
-    uint64_t arena_high;  /* used so far since it was last empty */
-    uint64_t issued;      /* batches given an order number */
-    uint64_t serving;     /* order number of the batch that may run */
-    int64_t last_end_ns;  /* model end of the batch before */
-    int outstanding;      /* batches not finished */
-    uint64_t next_id;     /* of batches and controls */
-    struct batch *posted; /* waiting for their answer */
-    struct ncclComm *children; /* waiting for their split or shrink */
+    uint64_t arena_high;        /* used so far since it was last empty */
+    uint64_t issued;            /* batches given an order number */
+    uint64_t serving;           /* order number of the batch that may run */
+    int64_t last_end_ns;        /* model end of the batch before */
+    int outstanding;            /* batches not finished */
+    uint64_t next_id;           /* of batches and controls */
+    struct batch *posted;       /* waiting for their answer */
+    struct ncclComm *children;  /* waiting for their split or shrink */
     struct ncclComm *next_child, *parent;
-    uint64_t control;     /* child: id of its split or shrink; 0: has the answer */
+    uint64_t control; /* child: id of its split or shrink; 0: has the answer */
     struct redop *redops;
     int redop_count;
 };
@@ -119,7 +128,7 @@ struct work {
     struct sgn_task task;
     const void *in;
     void *out;
-    bool scales;         /* PreMulSum */
+    bool scales; /* PreMulSum */
     struct redop scalar;
     void *stream;
 };

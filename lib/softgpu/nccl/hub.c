@@ -25,7 +25,10 @@ static struct {
     int64_t activity; /* seconds of CLOCK_MONOTONIC */
     int epoll_fd, local_fd, tcp_fd;
     struct hub_conn *conns;
-} hub = {.lock = PTHREAD_MUTEX_INITIALIZER, .idle = PTHREAD_COND_INITIALIZER, .epoll_fd = -1, .local_fd = -1,
+} hub = {.lock = PTHREAD_MUTEX_INITIALIZER,
+         .idle = PTHREAD_COND_INITIALIZER,
+         .epoll_fd = -1,
+         .local_fd = -1,
          .tcp_fd = -1};
 
 /* --- sending --- */
@@ -164,7 +167,8 @@ static void accept_all(int listener)
         if (hub.conns)
             hub.conns->prev = conn;
         hub.conns = conn;
-        epoll_ctl(hub.epoll_fd, EPOLL_CTL_ADD, fd, &(struct epoll_event){.events = EPOLLIN, .data.ptr = conn});
+        epoll_ctl(hub.epoll_fd, EPOLL_CTL_ADD, fd,
+                  &(struct epoll_event){.events = EPOLLIN, .data.ptr = conn});
     }
 }
 

@@ -1,7 +1,8 @@
-/* hub.h - the hub: one thread in each process that made a unique id; it serves the communicators made from those ids.
+/* hub.h - the hub: one thread in each process that made a unique id; it serves the communicators made from
+ * those ids.
  *
- * The hub receives what each rank posts, matches it, computes results and model times, and answers. All its state
- * belongs to its thread, so nothing here is locked. It sleeps in epoll and never blocks on a rank.
+ * The hub receives what each rank posts, matches it, computes results and model times, and answers. All its
+ * state belongs to its thread, so nothing here is locked. It sleeps in epoll and never blocks on a rank.
  */
 #ifndef SOFTGPU_NCCL_HUB_H
 #define SOFTGPU_NCCL_HUB_H
@@ -13,8 +14,8 @@
 /* A fresh id of this process's hub, which is started if need be. 0, or -1 with the reason in text. */
 int sgn_hub_new_id(struct sgn_id *id, char text[SGN_TEXT]);
 
-/* Before a normal exit: wait until the communicators served here are gone, or nothing has happened in them for
- * idle_seconds, so that ranks elsewhere can finish. Returns at once if nothing is served. */
+/* Before a normal exit: wait until the communicators served here are gone, or nothing has happened in them
+ * for idle_seconds, so that ranks elsewhere can finish. Returns at once if nothing is served. */
 void sgn_hub_linger(int idle_seconds);
 
 /* Once a process, before its first thread of ours: what happens at exit and at fork (reader.c). */

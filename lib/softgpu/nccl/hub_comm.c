@@ -31,7 +31,8 @@ static void set_failure(struct sgn_failed *failure, int result, const char *form
     vsnprintf(failure->text, sizeof(failure->text), format, args);
 }
 
-static __attribute__((format(printf, 3, 4))) void refuse(struct hub_conn *conn, int result, const char *format, ...)
+static __attribute__((format(printf, 3, 4))) void refuse(struct hub_conn *conn, int result,
+                                                         const char *format, ...)
 {
     struct sgn_failed failure = {0};
     va_list args;
@@ -47,7 +48,8 @@ void hub_comm_name(const struct hub_comm *comm, char text[160])
     for (int r = 0; r < comm->ranks && !*name; r++)
         if (comm->members[r].joined)
             name = comm->members[r].hello.name;
-    snprintf(text, 160, "communicator %s%s%s(%d ranks)", *name ? "\"" : "", name, *name ? "\" " : "", comm->ranks);
+    snprintf(text, 160, "communicator %s%s%s(%d ranks)", *name ? "\"" : "", name, *name ? "\" " : "",
+             comm->ranks);
 }
 
 void hub_comm_fail(struct hub_comm *comm, int result, const char *format, ...)
@@ -122,12 +124,15 @@ static bool check_devices(struct hub_comm *comm)
     for (int a = 0; a < comm->ranks; a++)
         for (int b = a + 1; b < comm->ranks; b++) {
             const struct sgn_hello *x = &comm->members[a].hello, *y = &comm->members[b].hello;
-            if (x->place.node != y->place.node || x->place.index != y->place.index || x->host_id != y->host_id)
+            if (x->place.node != y->place.node || x->place.index != y->place.index ||
+                x->host_id != y->host_id)
                 continue;
-            hub_comm_fail(comm, ncclInvalidUsage,
-                          "rank %d (pid %u) and rank %d (pid %u) both use device %d of node %d; give each rank a device "
-                          "of its own (cudaSetDevice, CUDA_VISIBLE_DEVICES, SOFTGPU_NODE) or another NCCL_HOSTID",
-                          a, x->pid, b, y->pid, x->place.index, x->place.node);
+            hub_comm_fail(
+                comm, ncclInvalidUsage,
+                "rank %d (pid %u) and rank %d (pid %u) both use device %d of node %d; give each rank a "
+                "device "
+                "of its own (cudaSetDevice, CUDA_VISIBLE_DEVICES, SOFTGPU_NODE) or another NCCL_HOSTID",
+                a, x->pid, b, y->pid, x->place.index, x->place.node);
             return false;
         }
     return true;
@@ -163,7 +168,8 @@ static struct hub_comm *find_comm(struct hub_conn *conn, const struct sgn_hello 
     while (comm && comm->serial != hello->serial)
         comm = comm->next;
     if (!comm && !(comm = comm_create(hello)))
-        refuse(conn, ncclSystemError, "out of memory while setting up a communicator of %d ranks", hello->ranks);
+        refuse(conn, ncclSystemError, "out of memory while setting up a communicator of %d ranks",
+               hello->ranks);
     return comm;
 }
 
@@ -175,8 +181,8 @@ void hub_comm_hello(struct hub_conn *conn, const struct sgn_hello *hello, const 
         return;
     }
     if (hello->version != SGN_VERSION) {
-        refuse(conn, ncclInvalidUsage, "rank %d uses another version of the software libnccl (%u, not %u)", hello->rank,
-               hello->version, SGN_VERSION);
+        refuse(conn, ncclInvalidUsage, "rank %d uses another version of the software libnccl (%u, not %u)",
+               hello->rank, hello->version, SGN_VERSION);
         return;
     }
     struct hub_comm *comm = find_comm(conn, hello);
@@ -188,8 +194,9 @@ void hub_comm_hello(struct hub_conn *conn, const struct sgn_hello *hello, const 
     }
     if (hello->ranks != comm->ranks || comm->members[hello->rank].joined) {
         bool twice = hello->ranks == comm->ranks;
-        refuse(conn, ncclInvalidUsage, twice ? "rank %d (of %d) joins twice with the same unique id"
-                                             : "rank %d says that there are %d ranks, others said another number",
+        refuse(conn, ncclInvalidUsage,
+               twice ? "rank %d (of %d) joins twice with the same unique id"
+                     : "rank %d says that there are %d ranks, others said another number",
                hello->rank, hello->ranks);
         hub_comm_fail(comm, ncclInvalidUsage,
                       twice ? "rank %d (of %d) joined twice with the same unique id"
@@ -237,8 +244,8 @@ void hub_comm_gone(struct hub_conn *conn)
     if (!member->left) {
         member->dead = true;
         hub_comm_name(comm, name);
-        hub_comm_fail(comm, ncclRemoteError, "rank %d of %s ended without leaving it (pid %u on %s)", conn->rank, name,
-                      member->hello.pid, member->hello.host);
+        hub_comm_fail(comm, ncclRemoteError, "rank %d of %s ended without leaving it (pid %u on %s)",
+                      conn->rank, name, member->hello.pid, member->hello.host);
         round_check(comm, conn->rank);
     }
     /* One that failed before all had come stays, so that those who come late are told. */
@@ -263,7 +270,7 @@ static void round_remove(struct hub_comm *comm, struct hub_round *round)
 }
 
 static __attribute__((format(printf, 3, 4))) void round_fail(struct hub_comm *comm, struct hub_round *round,
-                                                            const char *format, ...)
+                                                             const char *format, ...)
 {
     struct sgn_failed failure = {0};
     va_list args;
@@ -292,8 +299,8 @@ static void round_check(struct hub_comm *comm, int rank)
     for (struct hub_round *round = comm->rounds, *next; round; round = next) {
         next = round->next;
         if (!round->slots[rank].here && !round_excludes(round, rank))
-            round_fail(comm, round, "%s cannot go on: rank %d is gone", round->shrink ? "ncclCommShrink" : "ncclCommSplit",
-                       rank);
+            round_fail(comm, round, "%s cannot go on: rank %d is gone",
+                       round->shrink ? "ncclCommShrink" : "ncclCommSplit", rank);
     }
 }
 
@@ -350,7 +357,8 @@ static struct hub_round *round_for(struct hub_comm *comm, int rank, const struct
     return round;
 }
 
-static bool round_agrees(const struct hub_round *round, const struct sgn_control *control, const int32_t *excluded)
+static bool round_agrees(const struct hub_round *round, const struct sgn_control *control,
+                         const int32_t *excluded)
 {
     return round->shrink == (control->shrink != 0) && round->excluded_count == control->excluded &&
            !memcmp(round->excluded, excluded, control->excluded * sizeof(int32_t));
@@ -365,7 +373,8 @@ void hub_comm_control(struct hub_conn *conn, const uint8_t *body, size_t bytes)
         return;
     }
     memcpy(&control, body, sizeof(control));
-    if (control.excluded > (uint32_t)comm->ranks || bytes != sizeof(control) + control.excluded * sizeof(int32_t)) {
+    if (control.excluded > (uint32_t)comm->ranks ||
+        bytes != sizeof(control) + control.excluded * sizeof(int32_t)) {
         hub_drop(conn);
         return;
     }
@@ -378,8 +387,10 @@ void hub_comm_control(struct hub_conn *conn, const uint8_t *body, size_t bytes)
     bool agrees = round_agrees(round, &control, excluded);
     round->slots[conn->rank] = (struct round_slot){true, control};
     if (!agrees) {
-        round_fail(comm, round, "rank %d calls %s with other arguments than the other ranks (another call, or other "
-                                "excluded ranks)", conn->rank, control.shrink ? "ncclCommShrink" : "ncclCommSplit");
+        round_fail(comm, round,
+                   "rank %d calls %s with other arguments than the other ranks (another call, or other "
+                   "excluded ranks)",
+                   conn->rank, control.shrink ? "ncclCommShrink" : "ncclCommSplit");
         return;
     }
     if (++round->have == round->need) {

@@ -23,9 +23,10 @@ const uint8_t *hub_slot_in(const struct hub_coll *coll, int rank)
     return slot->copy ? slot->copy : slot->batch->in + task_of(slot)->in_offset;
 }
 
-/* Elements [first, first + count) of every rank's input at offset, summed along the ring so that `last` comes last. */
-static void reduce_part(const struct hub_comm *comm, const struct hub_coll *coll, void *out, int last, uint64_t first,
-                        uint64_t count)
+/* Elements [first, first + count) of every rank's input at offset, summed along the ring so that `last` comes
+ * last. */
+static void reduce_part(const struct hub_comm *comm, const struct hub_coll *coll, void *out, int last,
+                        uint64_t first, uint64_t count)
 {
     int n = comm->ranks;
     size_t size = sgn_datatype_size(coll->task.datatype);
@@ -72,7 +73,9 @@ void hub_data_collective(struct hub_comm *comm, struct hub_coll *coll, int rank)
         if (rank == 0)
             all_reduce(comm, coll);
         break;
-    case SGN_REDUCE_SCATTER: reduce_part(comm, coll, out_of(coll, rank), rank, (uint64_t)rank * count, count); break;
+    case SGN_REDUCE_SCATTER:
+        reduce_part(comm, coll, out_of(coll, rank), rank, (uint64_t)rank * count, count);
+        break;
     case SGN_REDUCE:
         if (rank == root)
             reduce_part(comm, coll, out_of(coll, rank), root, 0, count);
@@ -81,12 +84,18 @@ void hub_data_collective(struct hub_comm *comm, struct hub_coll *coll, int rank)
         if (rank != root)
             memcpy(out_of(coll, rank), hub_slot_in(coll, root), part);
         break;
-    case SGN_SCATTER: memcpy(out_of(coll, rank), hub_slot_in(coll, root) + (size_t)rank * part, part); break;
+    case SGN_SCATTER:
+        memcpy(out_of(coll, rank), hub_slot_in(coll, root) + (size_t)rank * part, part);
+        break;
     case SGN_GATHER:
         if (rank == root)
             all_gather(comm, coll, rank);
         break;
-    case SGN_ALL_GATHER: all_gather(comm, coll, rank); break;
-    default: all_to_all(comm, coll, rank); break;
+    case SGN_ALL_GATHER:
+        all_gather(comm, coll, rank);
+        break;
+    default:
+        all_to_all(comm, coll, rank);
+        break;
     }
 }

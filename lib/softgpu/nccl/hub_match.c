@@ -1,5 +1,6 @@
-/* hub_match.c - what ranks post: collectives meet by order in the communicator, messages by (source, destination,
- * order). A batch is answered when each of its tasks has an end; input that is needed longer has been copied by then. */
+/* hub_match.c - what ranks post: collectives meet by order in the communicator, messages by (source,
+ * destination, order). A batch is answered when each of its tasks has an end; input that is needed longer has
+ * been copied by then. */
 #include "softgpu/nccl/hub_private.h"
 
 #include <stdio.h>
@@ -73,18 +74,19 @@ static void task_done(struct hub_batch *batch, int64_t begin_ns, int64_t end_ns)
     batch->remaining--; /* answered by the caller, who may still use it */
 }
 
-static bool task_valid(const struct hub_comm *comm, const struct hub_batch *batch, const struct sgn_task *task,
-                       bool arena, uint64_t in_limit, uint64_t out_limit)
+static bool task_valid(const struct hub_comm *comm, const struct hub_batch *batch,
+                       const struct sgn_task *task, bool arena, uint64_t in_limit, uint64_t out_limit)
 {
     struct sgn_task check = *task;
     bool peer = sgn_kind_has_root(task->kind) || task->kind == SGN_SEND || task->kind == SGN_RECV;
     if (task->kind >= SGN_KINDS || !sgn_datatype_size(task->datatype) || task->redop < 0 ||
-        task->redop > SGN_PREMULSUM || (peer ? task->peer < 0 || task->peer >= comm->ranks : task->peer != -1))
+        task->redop > SGN_PREMULSUM ||
+        (peer ? task->peer < 0 || task->peer >= comm->ranks : task->peer != -1))
         return false;
     sgn_task_set_bytes(&check, batch->rank, comm->ranks);
-    return check.in_bytes == task->in_bytes && check.out_bytes == task->out_bytes && task->in_bytes <= in_limit &&
-           task->in_offset <= in_limit - task->in_bytes && task->out_bytes <= out_limit &&
-           task->out_offset <= out_limit - task->out_bytes;
+    return check.in_bytes == task->in_bytes && check.out_bytes == task->out_bytes &&
+           task->in_bytes <= in_limit && task->in_offset <= in_limit - task->in_bytes &&
+           task->out_bytes <= out_limit && task->out_offset <= out_limit - task->out_bytes;
 }
 
 static void count_bytes(struct hub_batch *batch, const struct sgn_task *task)
@@ -93,7 +95,8 @@ static void count_bytes(struct hub_batch *batch, const struct sgn_task *task)
     if (task->kind != SGN_SEND && task->kind != SGN_RECV)
         return;
     enum sgn_class class = sgn_link_class(places[batch->rank], places[task->peer]);
-    *(task->kind == SGN_SEND ? &batch->egress[class] : &batch->ingress[class]) += task->in_bytes + task->out_bytes;
+    *(task->kind == SGN_SEND ? &batch->egress[class] : &batch->ingress[class]) +=
+        task->in_bytes + task->out_bytes;
 }
 
 /* NULL: the frame makes no sense. */
@@ -174,7 +177,8 @@ static void fail_message(struct hub_comm *comm, const struct sgn_task *send, con
 {
     char name[160], a[160], b[160];
     hub_comm_name(comm, name);
-    hub_comm_fail(comm, ncclInvalidUsage, "%s: rank %d calls %s, but rank %d calls %s: count and datatype must agree", name,
+    hub_comm_fail(comm, ncclInvalidUsage,
+                  "%s: rank %d calls %s, but rank %d calls %s: count and datatype must agree", name,
                   receive->peer, sgn_task_describe(send, a, sizeof(a)), send->peer,
                   sgn_task_describe(receive, b, sizeof(b)));
 }
@@ -238,9 +242,11 @@ static bool send_eagerly(struct hub_comm *comm, struct hub_queue *queue, struct 
 static bool post_message(struct hub_comm *comm, struct hub_batch *batch, const struct sgn_task *task)
 {
     bool sends = task->kind == SGN_SEND;
-    struct hub_queue *queue = sends ? queue_of(comm, batch->rank, task->peer) : queue_of(comm, task->peer, batch->rank);
+    struct hub_queue *queue =
+        sends ? queue_of(comm, batch->rank, task->peer) : queue_of(comm, task->peer, batch->rank);
     struct hub_message *mine = message_create(batch, task);
-    if (!queue || !mine || (sends && task->in_bytes <= sgn_model()->eager_bytes && !send_eagerly(comm, queue, mine))) {
+    if (!queue || !mine ||
+        (sends && task->in_bytes <= sgn_model()->eager_bytes && !send_eagerly(comm, queue, mine))) {
         free(mine);
         hub_comm_fail(comm, ncclSystemError, "out of memory for a message of %llu bytes",
                       (unsigned long long)task->count);
@@ -274,7 +280,8 @@ static void coll_remove(struct hub_comm *comm, struct hub_coll *coll)
     free(coll);
 }
 
-static struct hub_coll *coll_for(struct hub_comm *comm, uint64_t number, int rank, const struct sgn_task *task)
+static struct hub_coll *coll_for(struct hub_comm *comm, uint64_t number, int rank,
+                                 const struct sgn_task *task)
 {
     struct hub_coll **at = &comm->colls;
     while (*at && (*at)->number != number)
@@ -303,10 +310,14 @@ static enum feeds feeds_of(const struct hub_comm *comm, const struct sgn_task *t
 {
     bool root = rank == task->peer;
     switch (task->kind) {
-    case SGN_BROADCAST: return root ? FEEDS_SELF : FEEDS_ROOT;
-    case SGN_SCATTER: return !root ? FEEDS_ROOT : is_eager(comm, task) ? FEEDS_SELF : FEEDS_ALL;
-    case SGN_GATHER: return root ? FEEDS_ALL : is_eager(comm, task) ? FEEDS_SELF : FEEDS_ROOT;
-    default: return FEEDS_ALL;
+    case SGN_BROADCAST:
+        return root ? FEEDS_SELF : FEEDS_ROOT;
+    case SGN_SCATTER:
+        return !root ? FEEDS_ROOT : is_eager(comm, task) ? FEEDS_SELF : FEEDS_ALL;
+    case SGN_GATHER:
+        return root ? FEEDS_ALL : is_eager(comm, task) ? FEEDS_SELF : FEEDS_ROOT;
+    default:
+        return FEEDS_ALL;
     }
 }
 
@@ -318,7 +329,8 @@ static int64_t slot_start(const struct hub_slot *slot)
 /* Whether rank's part can end, and the latest start that it depends on. */
 static bool slot_ready(const struct hub_comm *comm, const struct hub_coll *coll, int rank, int64_t *t0)
 {
-    const struct hub_slot *slot = &coll->slots[rank], *root = &coll->slots[coll->task.peer < 0 ? 0 : coll->task.peer];
+    const struct hub_slot *slot = &coll->slots[rank],
+                          *root = &coll->slots[coll->task.peer < 0 ? 0 : coll->task.peer];
     enum feeds feeds = feeds_of(comm, &coll->task, rank);
     if (!slot->here || slot->done || (feeds == FEEDS_ROOT && !root->here) ||
         (feeds == FEEDS_ALL && coll->arrived < comm->ranks))
@@ -361,7 +373,8 @@ static void slot_finish(struct hub_comm *comm, struct hub_coll *coll, int rank, 
     struct hub_batch *batch = slot->batch;
     const struct sgn_task *task = &batch->tasks[slot->task];
     slot->start_ns = batch->free_ns;
-    batch->free_ns = ending->t0 + sgn_model_ns(sgn_model_busy(&comm->ring, task, coll->share), comm->seed, coll->number);
+    batch->free_ns =
+        ending->t0 + sgn_model_ns(sgn_model_busy(&comm->ring, task, coll->share), comm->seed, coll->number);
     slot->done = true;
     coll->done++;
     task_done(batch, ending->t0, ending->end);
@@ -382,8 +395,8 @@ static bool coll_progress(struct hub_comm *comm, struct hub_coll *coll)
         hub_time_collective(comm, coll, ending->t0);
         hub_data_collective(comm, coll, r);
         ending->ends = true;
-        ending->end = ending->t0 + sgn_model_ns(sgn_model_seconds(&comm->ring, task, r, coll->share), comm->seed,
-                                                coll->number);
+        ending->end = ending->t0 + sgn_model_ns(sgn_model_seconds(&comm->ring, task, r, coll->share),
+                                                comm->seed, coll->number);
     }
     for (int r = 0; ok && r < n; r++)
         if (endings[r].ends)
@@ -418,8 +431,10 @@ static bool post_collective(struct hub_comm *comm, struct hub_batch *batch, uint
     if (!same_call(&coll->task, task)) {
         hub_comm_name(comm, name);
         hub_comm_fail(comm, ncclInvalidUsage,
-                      "%s, collective %llu: rank %d calls %s, but rank %d calls %s; all ranks must make the same calls in "
-                      "the same order", name, (unsigned long long)number, coll->first,
+                      "%s, collective %llu: rank %d calls %s, but rank %d calls %s; all ranks must make the "
+                      "same calls in "
+                      "the same order",
+                      name, (unsigned long long)number, coll->first,
                       sgn_task_describe(&coll->task, a, sizeof(a)), batch->rank,
                       sgn_task_describe(task, b, sizeof(b)));
         return false;
@@ -436,7 +451,8 @@ static const struct sgn_task *first_open(const struct hub_comm *comm, int rank)
     return comm->members[rank].batches->tasks;
 }
 
-/* With operations in order each rank has one batch here at a time: if all have one and none can go on, none ever will. */
+/* With operations in order each rank has one batch here at a time: if all have one and none can go on, none
+ * ever will. */
 static void check_deadlock(struct hub_comm *comm)
 {
     char name[160], a[160], b[160];
@@ -447,8 +463,9 @@ static void check_deadlock(struct hub_comm *comm)
         if (first_open(comm, r)->kind != first_open(comm, 0)->kind)
             other = r;
     hub_comm_name(comm, name);
-    hub_comm_fail(comm, ncclInvalidUsage, "%s: all ranks wait for each other: rank 0 in %s, rank %d in %s; the calls do "
-                                          "not match, or sends and receives need a group",
+    hub_comm_fail(comm, ncclInvalidUsage,
+                  "%s: all ranks wait for each other: rank 0 in %s, rank %d in %s; the calls do "
+                  "not match, or sends and receives need a group",
                   name, sgn_task_describe(first_open(comm, 0), a, sizeof(a)), other,
                   sgn_task_describe(first_open(comm, other), b, sizeof(b)));
 }
@@ -457,8 +474,9 @@ static bool fail_left(struct hub_comm *comm, int gone, int waiting, const struct
 {
     char name[160], call[160];
     hub_comm_name(comm, name);
-    hub_comm_fail(comm, ncclRemoteError, "%s: rank %d waits in %s for rank %d, which has left the communicator", name,
-                  waiting, sgn_task_describe(task, call, sizeof(call)), gone);
+    hub_comm_fail(comm, ncclRemoteError,
+                  "%s: rank %d waits in %s for rank %d, which has left the communicator", name, waiting,
+                  sgn_task_describe(task, call, sizeof(call)), gone);
     return true;
 }
 
@@ -509,7 +527,7 @@ void hub_match_post(struct hub_conn *conn, uint8_t *body, size_t bytes)
     for (uint32_t i = 0, count = batch->count; ok && i < count; i++) {
         const struct sgn_task *task = &batch->tasks[i];
         ok = task->kind == SGN_SEND || task->kind == SGN_RECV ? post_message(comm, batch, task)
-                                                             : post_collective(comm, batch, i);
+                                                              : post_collective(comm, batch, i);
     }
     if (!ok)
         return; /* failed: everything pending has been dropped, this batch too */

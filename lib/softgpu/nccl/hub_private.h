@@ -1,5 +1,6 @@
-/* hub_private.h - what the hub's files share. hub.c: thread and connections; hub_comm.c: membership, split and
- * shrink, failures; hub_match.c: posted work and its matching; hub_data.c: results; hub_time.c: model times. */
+/* hub_private.h - what the hub's files share. hub.c: thread and connections; hub_comm.c: membership, split
+ * and shrink, failures; hub_match.c: posted work and its matching; hub_data.c: results; hub_time.c: model
+ * times. */
 #ifndef SOFTGPU_NCCL_HUB_PRIVATE_H
 #define SOFTGPU_NCCL_HUB_PRIVATE_H
 
@@ -21,8 +22,8 @@ struct hub_conn {
     int fd;
     struct sgn_reader reader;
     struct hub_chunk *out, **out_tail;
-    bool writing; /* asked epoll for EPOLLOUT */
-    bool dead;    /* to be closed and freed at the end of the round */
+    bool writing;          /* asked epoll for EPOLLOUT */
+    bool dead;             /* to be closed and freed at the end of the round */
     struct hub_comm *comm; /* NULL before HELLO */
     int rank;
     void *arena; /* NULL: payload travels in frames */
@@ -47,11 +48,11 @@ struct hub_batch {
     uint32_t count, remaining;
     int64_t start_ns, free_ns, begin_ns, end_ns;
     uint64_t egress[SGN_CLASSES], ingress[SGN_CLASSES]; /* bytes of its sends and receives */
-    struct sgn_task *tasks;     /* in body */
-    const uint8_t *in;          /* what in_offset counts from */
-    uint8_t *out;               /* what out_offset counts from */
-    uint8_t *body;              /* owned: the frame */
-    struct hub_chunk *answer;   /* owned; NULL with a doorbell */
+    struct sgn_task *tasks;                             /* in body */
+    const uint8_t *in;                                  /* what in_offset counts from */
+    uint8_t *out;                                       /* what out_offset counts from */
+    uint8_t *body;                                      /* owned: the frame */
+    struct hub_chunk *answer;                           /* owned; NULL with a doorbell */
     struct sgn_doorbell *doorbell;
 };
 
@@ -75,7 +76,7 @@ struct hub_comm {
     struct hub_member *members;
     struct sgn_place *places;
     struct sgn_ring ring;
-    int blocked; /* members with a batch that has no answer */
+    int blocked;              /* members with a batch that has no answer */
     struct hub_coll *colls;   /* pending, oldest first */
     struct hub_queue **pairs; /* [source][destination], rows made when needed */
     struct hub_round *rounds; /* splits and shrinks under way */
@@ -89,7 +90,8 @@ void hub_comm_revoke(struct hub_conn *conn);
 /* The connection ended; died: without LEAVE. */
 void hub_comm_gone(struct hub_conn *conn);
 /* Tell every rank once; what is pending is dropped. */
-void hub_comm_fail(struct hub_comm *comm, int result, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void hub_comm_fail(struct hub_comm *comm, int result, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 void hub_comm_name(const struct hub_comm *comm, char text[160]); /* for messages */
 
 /* --- hub_match.c --- */
@@ -98,8 +100,8 @@ struct hub_slot {
     bool here, done;
     struct hub_batch *batch; /* NULL once answered */
     uint32_t task;
-    int64_t start_ns;        /* valid once batch is NULL or the task is done */
-    uint8_t *copy;           /* owned: input that is needed after the answer */
+    int64_t start_ns; /* valid once batch is NULL or the task is done */
+    uint8_t *copy;    /* owned: input that is needed after the answer */
 };
 
 struct hub_coll {
@@ -125,7 +127,8 @@ void hub_data_collective(struct hub_comm *comm, struct hub_coll *coll, int rank)
 
 /* --- hub_time.c --- */
 
-/* Shares of the links a collective uses at time t0, and its flows entered for others to see; once a collective. */
+/* Shares of the links a collective uses at time t0, and its flows entered for others to see; once a
+ * collective. */
 void hub_time_collective(struct hub_comm *comm, struct hub_coll *coll, int64_t t0);
 /* Duration of a message, entered as a flow; bytes: in all on the busier end's link in its batch. */
 int64_t hub_time_message(struct hub_comm *comm, int source, int destination, uint64_t bytes, uint64_t number,

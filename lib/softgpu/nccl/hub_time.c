@@ -48,7 +48,8 @@ static void use_all(struct use *use, const struct sgn_task *task)
     }
     if (task->kind != SGN_ALL_TO_ALL)
         return;
-    for (int r = 0; r < n; r++) /* the ring has one link of each rank; here every rank uses each class it has */
+    for (int r = 0; r < n;
+         r++) /* the ring has one link of each rank; here every rank uses each class it has */
         for (int other = 0, seen = 0; other < n && seen != 3; other++) {
             enum sgn_class class = sgn_link_class(ring->places[r], ring->places[other]);
             if (class == SGN_SELF || seen & (int)class)

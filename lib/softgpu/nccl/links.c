@@ -55,7 +55,8 @@ static void map_file(int fd)
 {
     struct stat st;
     uint64_t boot = boot_hash();
-    if (fstat(fd, &st) || (st.st_size != (off_t)sizeof(struct links_file) && ftruncate(fd, sizeof(struct links_file))))
+    if (fstat(fd, &st) ||
+        (st.st_size != (off_t)sizeof(struct links_file) && ftruncate(fd, sizeof(struct links_file))))
         return;
     void *map = mmap(NULL, sizeof(struct links_file), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (map == MAP_FAILED)
@@ -83,7 +84,8 @@ static void open_file(void)
     lock_fd = fd;
 }
 
-/* A lock on the file, which the kernel releases when a process dies, below one for the threads of this process. */
+/* A lock on the file, which the kernel releases when a process dies, below one for the threads of this
+ * process. */
 void sgn_links_lock(void)
 {
     pthread_once(&once, open_file);
@@ -102,7 +104,7 @@ void sgn_links_unlock(void)
 uint64_t sgn_link(struct sgn_place place, enum sgn_class class, enum sgn_direction direction)
 {
     int index = class == SGN_INTER && sgn_model()->nic_shared ? -1 : place.index;
-    return ((uint64_t)(uint32_t)place.node << 32 | (uint64_t)(index & 0xffffff) << 8 | (uint64_t)class << 1 |
+    return ((uint64_t)(uint32_t)place.node << 32 | (uint64_t)(index & 0xffffff) << 8 | (uint64_t) class << 1 |
             (uint64_t)direction) +
            1;
 }

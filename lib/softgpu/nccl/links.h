@@ -1,8 +1,8 @@
 /* links.h - which links are busy: flows of all processes of this host, in a small file under sg_state_dir().
  *
- * A flow is the traffic of one communicator (owner) over one link from start to end, in model time. Ends are known
- * when a flow is entered, so a process that is killed leaves nothing to clean up. A file of before the last boot is
- * begun anew. Without a state folder nothing is shared and every link is idle.
+ * A flow is the traffic of one communicator (owner) over one link from start to end, in model time. Ends are
+ * known when a flow is entered, so a process that is killed leaves nothing to clean up. A file of before the
+ * last boot is begun anew. Without a state folder nothing is shared and every link is idle.
  */
 #ifndef SOFTGPU_NCCL_LINKS_H
 #define SOFTGPU_NCCL_LINKS_H

@@ -92,23 +92,26 @@ static int log2_ceil(int n)
     return steps;
 }
 
-/* A link carries its bytes and, in parallel, nothing else: seconds of steps and bytes on the slowest class. */
+/* A link carries its bytes and, in parallel, nothing else: seconds of steps and bytes on the slowest class.
+ */
 static double over(const struct sgn_ring *ring, double steps, double bytes, const double *share)
 {
     enum sgn_class link = ring->slowest;
     return steps * model.latency[link] + bytes * share[link] / model.bandwidth[link];
 }
 
-static bool tree_is_faster(const struct sgn_ring *ring, const struct sgn_task *task, double bytes, const double *share)
+static bool tree_is_faster(const struct sgn_ring *ring, const struct sgn_task *task, double bytes,
+                           const double *share)
 {
     int n = ring->ranks, depth = log2_ceil(n);
     if (task->kind == SGN_ALL_REDUCE)
-        return over(ring, 2 * depth, 2 * bytes, share) < over(ring, 2 * (n - 1), 2 * bytes * (n - 1) / n, share);
+        return over(ring, 2 * depth, 2 * bytes, share) <
+               over(ring, 2 * (n - 1), 2 * bytes * (n - 1) / n, share);
     return over(ring, depth, 2 * bytes, share) < over(ring, n - 1, bytes, share);
 }
 
-/* Bytes that rank exchanges with peers of a class in an all-to-all of `each` bytes a pair; with a shared network link
- * it carries those of all the node's ranks. */
+/* Bytes that rank exchanges with peers of a class in an all-to-all of `each` bytes a pair; with a shared
+ * network link it carries those of all the node's ranks. */
 static double exchanged(const struct sgn_ring *ring, int rank, enum sgn_class link, double each)
 {
     double peers = 0, sharers = 1;
@@ -140,8 +143,8 @@ static int tree_depth(int position)
     return depth;
 }
 
-static double broadcast_seconds(const struct sgn_ring *ring, const struct sgn_task *task, int rank, double bytes,
-                                const double *share)
+static double broadcast_seconds(const struct sgn_ring *ring, const struct sgn_task *task, int rank,
+                                double bytes, const double *share)
 {
     int n = ring->ranks, away = (ring->position[rank] - ring->position[task->peer] + n) % n;
     bool tree = tree_is_faster(ring, task, bytes, share);
@@ -164,23 +167,29 @@ double sgn_model_seconds(const struct sgn_ring *ring, const struct sgn_task *tas
                        : over(ring, 2 * (n - 1), 2 * bytes * (n - 1) / n, share);
         break;
     case SGN_ALL_GATHER:
-    case SGN_REDUCE_SCATTER: seconds = over(ring, n - 1, bytes * (n - 1) / n, share); break;
+    case SGN_REDUCE_SCATTER:
+        seconds = over(ring, n - 1, bytes * (n - 1) / n, share);
+        break;
     case SGN_REDUCE:
         seconds = tree ? over(ring, log2_ceil(n), 2 * bytes, share) : over(ring, n - 1, bytes, share);
         break;
-    case SGN_BROADCAST: seconds = broadcast_seconds(ring, task, rank, bytes, share); break;
+    case SGN_BROADCAST:
+        seconds = broadcast_seconds(ring, task, rank, bytes, share);
+        break;
     case SGN_ALL_TO_ALL:
         for (int r = 0; r < n; r++)
             seconds = fmax(seconds, spread(ring, r, bytes / n, share));
         break;
-    default: /* gather, scatter: the root's link carries everything; bytes is one rank's part except at the root */
+    default: /* gather, scatter: the root's link carries everything; bytes is one rank's part except at the
+                root */
         seconds = spread(ring, task->peer, rank == task->peer ? bytes / n : bytes, share);
         break;
     }
     return model.launch + seconds;
 }
 
-double sgn_model_busy(const struct sgn_ring *ring, const struct sgn_task *task, const double share[SGN_CLASSES])
+double sgn_model_busy(const struct sgn_ring *ring, const struct sgn_task *task,
+                      const double share[SGN_CLASSES])
 {
     int from = task->peer >= 0 ? task->peer : 0, n = ring->ranks;
     double steps = 0, latency = model.latency[ring->slowest];
@@ -189,11 +198,19 @@ double sgn_model_busy(const struct sgn_ring *ring, const struct sgn_task *task, 
     double bytes = (double)(task->in_bytes > task->out_bytes ? task->in_bytes : task->out_bytes);
     bool tree = tree_is_faster(ring, task, bytes, share);
     switch (task->kind) {
-    case SGN_ALL_REDUCE: steps = tree ? 2 * log2_ceil(n) : 2 * (n - 1); break;
+    case SGN_ALL_REDUCE:
+        steps = tree ? 2 * log2_ceil(n) : 2 * (n - 1);
+        break;
     case SGN_ALL_GATHER:
-    case SGN_REDUCE_SCATTER: steps = n - 1; break;
-    case SGN_REDUCE: steps = tree ? log2_ceil(n) : n - 1; break;
-    default: steps = 1; break;
+    case SGN_REDUCE_SCATTER:
+        steps = n - 1;
+        break;
+    case SGN_REDUCE:
+        steps = tree ? log2_ceil(n) : n - 1;
+        break;
+    default:
+        steps = 1;
+        break;
     }
     return fmax(0, sgn_model_seconds(ring, task, from, share) - model.launch - steps * latency);
 }

@@ -1,18 +1,18 @@
-/* model.h - how long communication takes on the software GPUs: numbers of the network profile and the formulas.
+/* model.h - how long communication takes on the software GPUs: numbers of the network profile and the
+ * formulas.
  *
- * Every operation costs  launch + steps * latency + bytes / bandwidth, latency and bandwidth those of the slowest
- * link class in it, times jitter, times time_scale. n ranks, S bytes (count * size of the datatype), ring in the order
- * of places (node, index):
+ * Every operation costs  launch + steps * latency + bytes / bandwidth, latency and bandwidth those of the
+ * slowest link class in it, times jitter, times time_scale. n ranks, S bytes (count * size of the datatype),
+ * ring in the order of places (node, index):
  *
- *     AllReduce               ring 2(n-1) steps of S/n  or  double binary tree 2 ceil(log2 n) steps, 2 S in all;
- *                             the faster one
- *     AllGather, ReduceScatter  ring, n-1 steps of S (S: one rank's part)
- *     Broadcast, Reduce       chain of n-1 steps, S  or  tree of ceil(log2 n) steps, 2 S; the faster one.
- *                             A broadcast reaches the rank at depth d after d steps
- *     AlltoAll, Gather, Scatter, grouped Send and Recv   all flows at once, one latency; a rank's bytes in one
- *                             direction and one link class share its link
+ *     AllReduce               ring 2(n-1) steps of S/n  or  double binary tree 2 ceil(log2 n) steps, 2 S in
+ * all; the faster one AllGather, ReduceScatter  ring, n-1 steps of S (S: one rank's part) Broadcast, Reduce
+ * chain of n-1 steps, S  or  tree of ceil(log2 n) steps, 2 S; the faster one. A broadcast reaches the rank at
+ * depth d after d steps AlltoAll, Gather, Scatter, grouped Send and Recv   all flows at once, one latency; a
+ * rank's bytes in one direction and one link class share its link
  *
- * Contention: bytes / bandwidth is multiplied by 1 + the other communicators' flows on the busiest link (links.h).
+ * Contention: bytes / bandwidth is multiplied by 1 + the other communicators' flows on the busiest link
+ * (links.h).
  */
 #ifndef SOFTGPU_NCCL_MODEL_H
 #define SOFTGPU_NCCL_MODEL_H
@@ -48,12 +48,14 @@ struct sgn_ring {
 int sgn_ring_init(struct sgn_ring *ring, int ranks, const struct sgn_place *places);
 void sgn_ring_free(struct sgn_ring *ring);
 
-/* Seconds (before jitter) from the last start that rank depends on to its end. share[class] >= 1: flows on the busiest
- * link. For Send and Recv use sgn_model_flow. */
+/* Seconds (before jitter) from the last start that rank depends on to its end. share[class] >= 1: flows on
+ * the busiest link. For Send and Recv use sgn_model_flow. */
 double sgn_model_seconds(const struct sgn_ring *ring, const struct sgn_task *task, int rank,
                          const double share[SGN_CLASSES]);
-/* Seconds of that during which the links are busy: what an operation of the same group right behind it waits for. */
-double sgn_model_busy(const struct sgn_ring *ring, const struct sgn_task *task, const double share[SGN_CLASSES]);
+/* Seconds of that during which the links are busy: what an operation of the same group right behind it waits
+ * for. */
+double sgn_model_busy(const struct sgn_ring *ring, const struct sgn_task *task,
+                      const double share[SGN_CLASSES]);
 /* Seconds of a flow over a link that carries bytes in all. */
 double sgn_model_flow(enum sgn_class link, uint64_t bytes, double share);
 

@@ -200,7 +200,8 @@ int sgn_net_connect(const struct sgn_id *id, bool *local, char text[SGN_TEXT])
         char first[INET_ADDRSTRLEN] = "?";
         inet_ntop(AF_INET, &id->ipv4[0], first, sizeof(first));
         snprintf(text, SGN_TEXT,
-                 "cannot reach the process that made the unique id (pid %u, %s port %u): %s; it must live until all "
+                 "cannot reach the process that made the unique id (pid %u, %s port %u): %s; it must live "
+                 "until all "
                  "ranks are initialised, and NCCL_SOCKET_IFNAME can name the interface to use",
                  id->pid, first, id->port, strerror(errno));
     }
@@ -286,7 +287,8 @@ enum sgn_read sgn_reader_step(struct sgn_reader *reader, int socket, uint64_t li
         }
         if (body && reader->have == header + reader->frame.bytes)
             return SGN_READ_FRAME;
-        void *to = body ? (char *)reader->body + (reader->have - header) : (char *)&reader->frame + reader->have;
+        void *to =
+            body ? (char *)reader->body + (reader->have - header) : (char *)&reader->frame + reader->have;
         size_t want = body ? header + reader->frame.bytes - reader->have : header - reader->have;
         ssize_t got = receive(reader, socket, to, want);
         if (got < 0 && errno == EINTR)

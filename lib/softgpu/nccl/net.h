@@ -7,19 +7,23 @@
 
 #include "softgpu/nccl/wire.h"
 
-/* The same for processes that can reach each other's abstract Unix sockets: boot of the kernel and network namespace. */
+/* The same for processes that can reach each other's abstract Unix sockets: boot of the kernel and network
+ * namespace. */
 uint64_t sgn_host_id(void);
 /* SOFTGPU_NCCL_TRANSPORT=tcp: as if every two processes were on different hosts. */
 bool sgn_only_tcp(void);
 
-/* Listening sockets of a hub. Fills secret, host, port and addresses of id. *local_fd may become -1. Returns 0, or -1
- * with the reason in text. Addresses: NCCL_SOCKET_IFNAME as in NCCL ("eth", "=eth0", "^docker"), else all that are up. */
+/* Listening sockets of a hub. Fills secret, host, port and addresses of id. *local_fd may become -1. Returns
+ * 0, or -1 with the reason in text. Addresses: NCCL_SOCKET_IFNAME as in NCCL ("eth", "=eth0", "^docker"),
+ * else all that are up. */
 int sgn_net_listen(struct sgn_id *id, int *local_fd, int *tcp_fd, char text[SGN_TEXT]);
 
-/* A connected, blocking, close-on-exec socket to the hub of id; *local tells which kind. -1: text says why. */
+/* A connected, blocking, close-on-exec socket to the hub of id; *local tells which kind. -1: text says why.
+ */
 int sgn_net_connect(const struct sgn_id *id, bool *local, char text[SGN_TEXT]);
 
-/* Send a frame in parts (each may be NULL with 0 bytes), passing fd along if it is not -1. Blocks. -1: the peer is gone. */
+/* Send a frame in parts (each may be NULL with 0 bytes), passing fd along if it is not -1. Blocks. -1: the
+ * peer is gone. */
 struct sgn_part {
     const void *data;
     size_t bytes;
@@ -36,7 +40,8 @@ struct sgn_reader {
 
 enum sgn_read { SGN_READ_MORE, SGN_READ_FRAME, SGN_READ_END };
 
-/* SGN_READ_FRAME: frame and body are complete; take the body (set it to NULL) or leave it, then call again. */
+/* SGN_READ_FRAME: frame and body are complete; take the body (set it to NULL) or leave it, then call again.
+ */
 enum sgn_read sgn_reader_step(struct sgn_reader *reader, int socket, uint64_t limit);
 void sgn_reader_next(struct sgn_reader *reader); /* forget the frame that was read */
 

@@ -1,4 +1,5 @@
-/* reader.c - the thread that reads what hubs send to this process's ranks, and what happens at exit and fork. */
+/* reader.c - the thread that reads what hubs send to this process's ranks, and what happens at exit and fork.
+ */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -130,7 +131,8 @@ static void on_failed(struct ncclComm *comm, const uint8_t *body, size_t bytes)
 static void on_end(struct watched *watched)
 {
     struct ncclComm *comm = watched->comm, *children;
-    static const char text[] = "the process that serves the communicator (the one that made its unique id) is gone";
+    static const char text[] =
+        "the process that serves the communicator (the one that made its unique id) is gone";
     epoll_ctl(epoll_fd, EPOLL_CTL_DEL, watched->socket, NULL); /* closed by forget() */
     pthread_mutex_lock(&comm->lock);
     sgn_comm_fail_locked(comm, ncclRemoteError, text);
@@ -149,11 +151,20 @@ static void handle(struct watched *watched)
     struct ncclComm *comm = watched->comm;
     struct sgn_reader *reader = &watched->reader;
     switch (reader->frame.type) {
-    case SGN_READY: on_ready(comm, reader->body, reader->frame.bytes); break;
-    case SGN_ANSWER: sgn_batch_answered(comm, &reader->body, reader->frame.bytes); break;
-    case SGN_CHILD: on_child(comm, reader->body, reader->frame.bytes); break;
-    case SGN_FAILED: on_failed(comm, reader->body, reader->frame.bytes); break;
-    default: break;
+    case SGN_READY:
+        on_ready(comm, reader->body, reader->frame.bytes);
+        break;
+    case SGN_ANSWER:
+        sgn_batch_answered(comm, &reader->body, reader->frame.bytes);
+        break;
+    case SGN_CHILD:
+        on_child(comm, reader->body, reader->frame.bytes);
+        break;
+    case SGN_FAILED:
+        on_failed(comm, reader->body, reader->frame.bytes);
+        break;
+    default:
+        break;
     }
     sgn_reader_next(reader);
 }
@@ -163,7 +174,8 @@ static void read_one(uint64_t key)
     struct watched *watched = table;
     while (watched && watched->key != key)
         watched = watched->next;
-    enum sgn_read got = watched ? sgn_reader_step(&watched->reader, watched->socket, FRAME_LIMIT) : SGN_READ_MORE;
+    enum sgn_read got =
+        watched ? sgn_reader_step(&watched->reader, watched->socket, FRAME_LIMIT) : SGN_READ_MORE;
     if (got == SGN_READ_FRAME) /* if there are more, epoll tells */
         handle(watched);
     else if (got == SGN_READ_END)
@@ -186,8 +198,8 @@ static void *run(void *unused)
 
 /* --- exit and fork --- */
 
-/* exit(0) without ncclCommDestroy is common: say that the ranks left, and serve the others until they are done. Any
- * other end looks like what it is, a death. */
+/* exit(0) without ncclCommDestroy is common: say that the ranks left, and serve the others until they are
+ * done. Any other end looks like what it is, a death. */
 static void at_exit(int status, void *unused)
 {
     if (status != 0)

@@ -63,7 +63,8 @@ static uint16_t fp16_put(float f)
     return (uint16_t)(sign | ((magnitude - 0x38000000) >> 13));
 }
 
-/* 8-bit formats of the OCP specification: e4m3 has no infinity and one NaN pattern (S.1111.111), e5m2 is IEEE-like. */
+/* 8-bit formats of the OCP specification: e4m3 has no infinity and one NaN pattern (S.1111.111), e5m2 is
+ * IEEE-like. */
 static float fp8_get(uint8_t b, int mantissa, int bias)
 {
     int exponent_bits = 7 - mantissa, exponent = (b & 0x7f) >> mantissa, fraction = b & ((1 << mantissa) - 1);
@@ -94,7 +95,8 @@ static uint8_t fp8_put(float f, int mantissa, int bias, uint8_t largest)
     int unit = exponent - 1 - mantissa, least = 1 - bias - mantissa;
     if (unit < least)
         unit = least;
-    int steps = (int)rintf(ldexpf(magnitude, -unit)); /* may round up into the next exponent: the carry is right */
+    int steps =
+        (int)rintf(ldexpf(magnitude, -unit)); /* may round up into the next exponent: the carry is right */
     return sign | (uint8_t)(((unit - least) << mantissa) + steps);
 }
 
@@ -122,22 +124,23 @@ static uint8_t e5m2_put(float f)
 
 typedef void (*step_fn)(void *acc, const void *in, size_t n);
 
-#define STEP(name, type, wide, get, put, expression)                \
-    static void name(void *acc, const void *in, size_t n)          \
-    {                                                               \
-        type *x = acc;                                              \
-        const type *y = in;                                         \
-        for (size_t i = 0; i < n; i++) {                            \
-            wide a = get(x[i]), b = get(y[i]);                      \
-            x[i] = (type)put(expression);                           \
-        }                                                           \
+#define STEP(name, type, wide, get, put, expression)                                                         \
+    static void name(void *acc, const void *in, size_t n)                                                    \
+    {                                                                                                        \
+        type *x = acc;                                                                                       \
+        const type *y = in;                                                                                  \
+        for (size_t i = 0; i < n; i++) {                                                                     \
+            wide a = get(x[i]), b = get(y[i]);                                                               \
+            x[i] = (type)put(expression);                                                                    \
+        }                                                                                                    \
     }
 
-/* wide is unsigned for sums and products, so that overflow wraps; narrow is the signed or unsigned type to compare in. */
-#define STEPS(name, type, modular, compared, get, put)                     \
-    STEP(name##_sum, type, modular, get, put, a + b)                       \
-    STEP(name##_prod, type, modular, get, put, a *b)                       \
-    STEP(name##_max, type, compared, get, put, (b > a || a != a ? b : a))  \
+/* wide is unsigned for sums and products, so that overflow wraps; narrow is the signed or unsigned type to
+ * compare in. */
+#define STEPS(name, type, modular, compared, get, put)                                                       \
+    STEP(name##_sum, type, modular, get, put, a + b)                                                         \
+    STEP(name##_prod, type, modular, get, put, a *b)                                                         \
+    STEP(name##_max, type, compared, get, put, (b > a || a != a ? b : a))                                    \
     STEP(name##_min, type, compared, get, put, (b < a || a != a ? b : a))
 
 #define SAME(x) (x)
@@ -155,19 +158,22 @@ STEPS(bf16, uint16_t, float, float, bf16_get, bf16_put)
 STEPS(e4m3, uint8_t, float, float, e4m3_get, e4m3_put)
 STEPS(e5m2, uint8_t, float, float, e5m2_get, e5m2_put)
 
-#define ROW(name) {name##_sum, name##_prod, name##_max, name##_min}
+#define ROW(name)                                                                                            \
+    {                                                                                                        \
+        name##_sum, name##_prod, name##_max, name##_min                                                      \
+    }
 static const step_fn steps[][4] = {
-    [ncclInt8] = ROW(int8),       [ncclUint8] = ROW(uint8),      [ncclInt32] = ROW(int32),
-    [ncclUint32] = ROW(uint32),   [ncclInt64] = ROW(int64),      [ncclUint64] = ROW(uint64),
-    [ncclFloat16] = ROW(fp16),    [ncclFloat32] = ROW(fp32),     [ncclFloat64] = ROW(fp64),
-    [ncclBfloat16] = ROW(bf16),   [ncclFloat8e4m3] = ROW(e4m3),  [ncclFloat8e5m2] = ROW(e5m2),
+    [ncclInt8] = ROW(int8),     [ncclUint8] = ROW(uint8),     [ncclInt32] = ROW(int32),
+    [ncclUint32] = ROW(uint32), [ncclInt64] = ROW(int64),     [ncclUint64] = ROW(uint64),
+    [ncclFloat16] = ROW(fp16),  [ncclFloat32] = ROW(fp32),    [ncclFloat64] = ROW(fp64),
+    [ncclBfloat16] = ROW(bf16), [ncclFloat8e4m3] = ROW(e4m3), [ncclFloat8e5m2] = ROW(e5m2),
 };
 
 static void divide(void *data, size_t n, int datatype, int ranks)
 {
-#define DIVIDE(type)                            \
-    for (size_t i = 0; i < n; i++)              \
-        ((type *)data)[i] = (type)(((type *)data)[i] / (type)ranks); \
+#define DIVIDE(type)                                                                                         \
+    for (size_t i = 0; i < n; i++)                                                                           \
+        ((type *)data)[i] = (type)(((type *)data)[i] / (type)ranks);                                         \
     break
     switch (datatype) {
     case ncclInt8: /* ranks may not fit the type: divide as int */
@@ -178,11 +184,16 @@ static void divide(void *data, size_t n, int datatype, int ranks)
         for (size_t i = 0; i < n; i++)
             ((uint8_t *)data)[i] = (uint8_t)(((uint8_t *)data)[i] / ranks);
         break;
-    case ncclInt32: DIVIDE(int32_t);
-    case ncclUint32: DIVIDE(uint32_t);
-    case ncclInt64: DIVIDE(int64_t);
-    case ncclUint64: DIVIDE(uint64_t);
-    default: break;
+    case ncclInt32:
+        DIVIDE(int32_t);
+    case ncclUint32:
+        DIVIDE(uint32_t);
+    case ncclInt64:
+        DIVIDE(int64_t);
+    case ncclUint64:
+        DIVIDE(uint64_t);
+    default:
+        break;
     }
 #undef DIVIDE
 }
@@ -223,24 +234,42 @@ void sgn_scale(void *out, const void *in, size_t count, int datatype, const void
 double sgn_float_get(const void *element, int datatype)
 {
     switch (datatype) {
-    case ncclFloat16: return fp16_get(*(const uint16_t *)element);
-    case ncclBfloat16: return bf16_get(*(const uint16_t *)element);
-    case ncclFloat8e4m3: return e4m3_get(*(const uint8_t *)element);
-    case ncclFloat8e5m2: return e5m2_get(*(const uint8_t *)element);
-    case ncclFloat32: return *(const float *)element;
-    default: return *(const double *)element;
+    case ncclFloat16:
+        return fp16_get(*(const uint16_t *)element);
+    case ncclBfloat16:
+        return bf16_get(*(const uint16_t *)element);
+    case ncclFloat8e4m3:
+        return e4m3_get(*(const uint8_t *)element);
+    case ncclFloat8e5m2:
+        return e5m2_get(*(const uint8_t *)element);
+    case ncclFloat32:
+        return *(const float *)element;
+    default:
+        return *(const double *)element;
     }
 }
 
 void sgn_float_put(void *element, int datatype, double value)
 {
     switch (datatype) {
-    case ncclFloat16: *(uint16_t *)element = fp16_put((float)value); break;
-    case ncclBfloat16: *(uint16_t *)element = bf16_put((float)value); break;
-    case ncclFloat8e4m3: *(uint8_t *)element = e4m3_put((float)value); break;
-    case ncclFloat8e5m2: *(uint8_t *)element = e5m2_put((float)value); break;
-    case ncclFloat32: *(float *)element = (float)value; break;
-    default: *(double *)element = value; break;
+    case ncclFloat16:
+        *(uint16_t *)element = fp16_put((float)value);
+        break;
+    case ncclBfloat16:
+        *(uint16_t *)element = bf16_put((float)value);
+        break;
+    case ncclFloat8e4m3:
+        *(uint8_t *)element = e4m3_put((float)value);
+        break;
+    case ncclFloat8e5m2:
+        *(uint8_t *)element = e5m2_put((float)value);
+        break;
+    case ncclFloat32:
+        *(float *)element = (float)value;
+        break;
+    default:
+        *(double *)element = value;
+        break;
     }
 }
 

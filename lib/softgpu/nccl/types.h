@@ -14,7 +14,8 @@ bool sgn_kind_reduces(uint32_t kind);
 bool sgn_kind_has_root(uint32_t kind);
 /* "ncclAllReduce(count 12, ncclFloat32, ncclSum)"; returns text. */
 const char *sgn_task_describe(const struct sgn_task *task, char *text, size_t size);
-/* The bytes that rank of ranks brings to and takes from a task of which kind, datatype, count and peer are set. */
+/* The bytes that rank of ranks brings to and takes from a task of which kind, datatype, count and peer are
+ * set. */
 void sgn_task_set_bytes(struct sgn_task *task, int rank, int ranks);
 
 #endif

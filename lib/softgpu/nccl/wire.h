@@ -1,17 +1,18 @@
 /* wire.h - what a rank and the hub of its communicator say to each other.
  *
- * Every communicator has one hub: a thread in the process that made its unique id. Each rank holds one stream socket
- * to it: an abstract Unix socket where both are on one host and network namespace, TCP otherwise. A frame is a
- * `struct sgn_frame` and `bytes` bytes. Both ends are the same build on the same kind of machine (x86-64), so the
- * structures travel as they are; SGN_VERSION says whether they do.
+ * Every communicator has one hub: a thread in the process that made its unique id. Each rank holds one stream
+ * socket to it: an abstract Unix socket where both are on one host and network namespace, TCP otherwise. A
+ * frame is a `struct sgn_frame` and `bytes` bytes. Both ends are the same build on the same kind of machine
+ * (x86-64), so the structures travel as they are; SGN_VERSION says whether they do.
  *
- *     rank -> hub   HELLO, then any of BATCH, CONTROL, REVOKE, and at last LEAVE (or the connection just ends: it died)
- *     hub -> rank   READY once all ranks are there; ANSWER a BATCH; CHILD a CONTROL; FAILED once something went wrong
+ *     rank -> hub   HELLO, then any of BATCH, CONTROL, REVOKE, and at last LEAVE (or the connection just
+ * ends: it died) hub -> rank   READY once all ranks are there; ANSWER a BATCH; CHILD a CONTROL; FAILED once
+ * something went wrong
  *
- * Payload. On one host a rank hands the hub a memory file (its arena) with HELLO; in_offset and out_offset of a task
- * are places in it, and the hub reads and writes there; the answer itself is written there too, into the batch's
- * doorbell, and the stream's thread that waits on that word is woken without a frame. Otherwise payload follows the
- * frame's structures.
+ * Payload. On one host a rank hands the hub a memory file (its arena) with HELLO; in_offset and out_offset of
+ * a task are places in it, and the hub reads and writes there; the answer itself is written there too, into
+ * the batch's doorbell, and the stream's thread that waits on that word is woken without a frame. Otherwise
+ * payload follows the frame's structures.
  */
 #ifndef SOFTGPU_NCCL_WIRE_H
 #define SOFTGPU_NCCL_WIRE_H
@@ -68,10 +69,11 @@ struct sgn_hello {
     uint32_t pid;
     uint8_t secret[SGN_SECRET];
     uint64_t serial;
-    uint64_t host_id;  /* two ranks may share a device only when these differ (NCCL_HOSTID), as in NCCL */
-    uint64_t number;   /* communicators this process had made before: a name for jitter that every run repeats */
+    uint64_t host_id; /* two ranks may share a device only when these differ (NCCL_HOSTID), as in NCCL */
+    uint64_t
+        number; /* communicators this process had made before: a name for jitter that every run repeats */
     struct sgn_place place;
-    uint32_t arena;    /* an arena comes with this frame */
+    uint32_t arena; /* an arena comes with this frame */
     uint32_t unused;
     char host[SGN_NAME];
     char name[SGN_NAME]; /* ncclConfig_t.commName */
@@ -104,10 +106,10 @@ enum sgn_kind {
 struct sgn_task {
     uint32_t kind;
     int32_t datatype;
-    int32_t redop; /* 0 where there is none */
-    int32_t peer;  /* root or peer; -1 where there is none */
-    uint64_t count; /* as in the call */
-    uint64_t in_bytes, out_bytes; /* that this rank brings and takes */
+    int32_t redop;                  /* 0 where there is none */
+    int32_t peer;                   /* root or peer; -1 where there is none */
+    uint64_t count;                 /* as in the call */
+    uint64_t in_bytes, out_bytes;   /* that this rank brings and takes */
     uint64_t in_offset, out_offset; /* in the arena, or in the payload of BATCH and ANSWER */
 };
 
@@ -139,7 +141,7 @@ struct sgn_control {
     uint64_t id;
     uint32_t shrink; /* else split */
     int32_t color, key;
-    uint32_t excluded; /* shrink: int32_t[excluded] follow, ascending */
+    uint32_t excluded;   /* shrink: int32_t[excluded] follow, ascending */
     struct sgn_id offer; /* the id to use if this rank becomes rank 0 of the child */
 };
 
@@ -150,7 +152,7 @@ struct sgn_child {
 };
 
 struct sgn_failed {
-    int32_t result; /* ncclResult_t */
+    int32_t result;   /* ncclResult_t */
     uint32_t control; /* only the split or shrink of this id failed; 0: the communicator */
     char text[SGN_TEXT];
 };

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#define MAX_RANKS    128
+#define MAX_RANKS     128
 #define LIMIT_SECONDS 60
 
 struct shared {
@@ -36,7 +36,8 @@ int64_t *shared_slot(int index)
 
 void rank_fail(const char *file, int line, const char *what)
 {
-    fprintf(stderr, "rank %d: %s:%d: %s; last NCCL error: %s\n", this_rank, file, line, what, ncclGetLastError(NULL));
+    fprintf(stderr, "rank %d: %s:%d: %s; last NCCL error: %s\n", this_rank, file, line, what,
+            ncclGetLastError(NULL));
     _exit(1);
 }
 

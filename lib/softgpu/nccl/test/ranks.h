@@ -36,11 +36,11 @@ int64_t *shared_slot(int index);
 
 /* In a rank: fail with the place and the last NCCL error. */
 #define CHECK(condition) ((condition) ? (void)0 : rank_fail(__FILE__, __LINE__, #condition))
-#define NCCL(call)                                                                        \
-    do {                                                                                  \
-        ncclResult_t result_ = (call);                                                    \
-        if (result_ != ncclSuccess)                                                       \
-            rank_fail(__FILE__, __LINE__, ncclGetErrorString(result_));                   \
+#define NCCL(call)                                                                                           \
+    do {                                                                                                     \
+        ncclResult_t result_ = (call);                                                                       \
+        if (result_ != ncclSuccess)                                                                          \
+            rank_fail(__FILE__, __LINE__, ncclGetErrorString(result_));                                      \
     } while (0)
 #define CUDA(call) CHECK((call) == cudaSuccess)
 void rank_fail(const char *file, int line, const char *what) __attribute__((noreturn));

@@ -76,7 +76,7 @@ static void questions(struct rank *rank)
     CHECK(ncclGroupEnd() == ncclInvalidUsage);
     NCCL(ncclGroupStart());
     CHECK(ncclSend(&device, 1, ncclInt32, -1, comm, NULL) == ncclInvalidArgument);
-    CHECK(ncclGroupEnd() == ncclInvalidArgument); /* and nothing was launched */
+    CHECK(ncclGroupEnd() == ncclInvalidArgument);                         /* and nothing was launched */
     NCCL(ncclAllReduce(NULL, NULL, 0, ncclFloat32, ncclSum, comm, NULL)); /* nothing to do */
     try_out(comm);
     NCCL(ncclCommFinalize(comm));
@@ -326,8 +326,8 @@ static void test_simulate(void **state)
 /* Every function of nccl.h is there under both its names. */
 static void test_symbols(void **state)
 {
-#define BOTH(result, name, parameters, arguments)                 \
-    assert_non_null(dlsym(RTLD_DEFAULT, "nccl" #name));           \
+#define BOTH(result, name, parameters, arguments)                                                            \
+    assert_non_null(dlsym(RTLD_DEFAULT, "nccl" #name));                                                      \
     assert_non_null(dlsym(RTLD_DEFAULT, "pnccl" #name));
     PRISM_NCCL_FUNCTIONS(BOTH)
 }
@@ -335,10 +335,11 @@ static void test_symbols(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_questions),     cmocka_unit_test(test_splits),       cmocka_unit_test(test_shrinks),
-        cmocka_unit_test(test_non_blocking),  cmocka_unit_test(test_one_process),  cmocka_unit_test(test_shared_device),
-        cmocka_unit_test(test_wrong_size),    cmocka_unit_test(test_creator_leaves_first),
-        cmocka_unit_test(test_simulate),      cmocka_unit_test(test_symbols),
+        cmocka_unit_test(test_questions),   cmocka_unit_test(test_splits),
+        cmocka_unit_test(test_shrinks),     cmocka_unit_test(test_non_blocking),
+        cmocka_unit_test(test_one_process), cmocka_unit_test(test_shared_device),
+        cmocka_unit_test(test_wrong_size),  cmocka_unit_test(test_creator_leaves_first),
+        cmocka_unit_test(test_simulate),    cmocka_unit_test(test_symbols),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,10 +24,10 @@ static void expect_error(ncclComm_t comm, ncclResult_t result, const char *one, 
 }
 
 /* A rank that comes late may already be refused. */
-#define LATE(call)                                                                                        \
-    do {                                                                                                  \
-        ncclResult_t late_ = (call);                                                                      \
-        CHECK(late_ == ncclSuccess || late_ == ncclInvalidUsage || late_ == ncclRemoteError);             \
+#define LATE(call)                                                                                           \
+    do {                                                                                                     \
+        ncclResult_t late_ = (call);                                                                         \
+        CHECK(late_ == ncclSuccess || late_ == ncclInvalidUsage || late_ == ncclRemoteError);                \
     } while (0)
 
 enum mistake { COUNT, DATATYPE, REDUCTION, ROOT, OPERATION, MESSAGE_COUNT, MESSAGE_TYPE, CROSSED, MISTAKES };
@@ -40,10 +40,18 @@ static void mismatch(struct rank *rank)
     char *buffer = device_buffer(NULL, 1 << 20);
     const char *one = "but rank", *other = "rank 1 calls";
     switch (mistake) {
-    case COUNT: LATE(ncclAllReduce(buffer, buffer, odd ? 12 : 10, ncclFloat32, ncclSum, comm, NULL)); break;
-    case DATATYPE: LATE(ncclAllReduce(buffer, buffer, 10, odd ? ncclFloat32 : ncclInt32, ncclSum, comm, NULL)); break;
-    case REDUCTION: LATE(ncclAllReduce(buffer, buffer, 10, ncclInt32, odd ? ncclMax : ncclSum, comm, NULL)); break;
-    case ROOT: LATE(ncclBroadcast(buffer, buffer, 10, ncclInt32, odd, comm, NULL)); break;
+    case COUNT:
+        LATE(ncclAllReduce(buffer, buffer, odd ? 12 : 10, ncclFloat32, ncclSum, comm, NULL));
+        break;
+    case DATATYPE:
+        LATE(ncclAllReduce(buffer, buffer, 10, odd ? ncclFloat32 : ncclInt32, ncclSum, comm, NULL));
+        break;
+    case REDUCTION:
+        LATE(ncclAllReduce(buffer, buffer, 10, ncclInt32, odd ? ncclMax : ncclSum, comm, NULL));
+        break;
+    case ROOT:
+        LATE(ncclBroadcast(buffer, buffer, 10, ncclInt32, odd, comm, NULL));
+        break;
     case OPERATION:
         if (odd)
             LATE(ncclAllGather(buffer, buffer + 4096, 10, ncclInt32, comm, NULL));
@@ -267,10 +275,15 @@ static void test_unreachable(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_mismatch),      cmocka_unit_test(test_killed),        cmocka_unit_test(test_server_killed),
-        cmocka_unit_test(test_aborts),        cmocka_unit_test(test_waits_for_one_that_left),
-        cmocka_unit_test(test_shrink_after_death), cmocka_unit_test(test_revokes),
-        cmocka_unit_test(test_forked_helper), cmocka_unit_test(test_unreachable),
+        cmocka_unit_test(test_mismatch),
+        cmocka_unit_test(test_killed),
+        cmocka_unit_test(test_server_killed),
+        cmocka_unit_test(test_aborts),
+        cmocka_unit_test(test_waits_for_one_that_left),
+        cmocka_unit_test(test_shrink_after_death),
+        cmocka_unit_test(test_revokes),
+        cmocka_unit_test(test_forked_helper),
+        cmocka_unit_test(test_unreachable),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

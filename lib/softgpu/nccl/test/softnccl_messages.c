@@ -88,7 +88,8 @@ static void many_streams(struct rank *rank)
     for (int k = 0; k < ROUNDS; k++)
         for (int c = 0; c < COMMS; c++) {
             int turn = rank->rank % 2 ? COMMS - 1 - c : c; /* no order between communicators */
-            NCCL(ncclAllReduce(buffers[turn], buffers[turn], COUNT, ncclInt64, ncclSum, comms[turn], streams[turn]));
+            NCCL(ncclAllReduce(buffers[turn], buffers[turn], COUNT, ncclInt64, ncclSum, comms[turn],
+                               streams[turn]));
         }
     CUDA(cudaDeviceSynchronize());
     for (int c = 0; c < COMMS; c++) {
@@ -222,9 +223,13 @@ static void test_two_nodes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_variable_all_to_all), cmocka_unit_test(test_many_streams),
-        cmocka_unit_test(test_group_of_two_streams), cmocka_unit_test(test_eager),
-        cmocka_unit_test(test_host_goes_on), cmocka_unit_test(test_32_ranks), cmocka_unit_test(test_two_nodes),
+        cmocka_unit_test(test_variable_all_to_all),
+        cmocka_unit_test(test_many_streams),
+        cmocka_unit_test(test_group_of_two_streams),
+        cmocka_unit_test(test_eager),
+        cmocka_unit_test(test_host_goes_on),
+        cmocka_unit_test(test_32_ranks),
+        cmocka_unit_test(test_two_nodes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

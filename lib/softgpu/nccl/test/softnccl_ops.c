@@ -1,5 +1,6 @@
-/* Every operation with every datatype and reduction on 1 to 5 ranks, against a reference that is written apart from the
- * library: values are doubles, each step of the ring is rounded by searching the datatype's grid. */
+/* Every operation with every datatype and reduction on 1 to 5 ranks, against a reference that is written
+ * apart from the library: values are doubles, each step of the ring is rounded by searching the datatype's
+ * grid. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -116,10 +117,14 @@ static union value combine(union value a, union value b, int type, enum reductio
     }
     bool less = f->is_signed ? (int64_t)a.integer < (int64_t)b.integer : a.integer < b.integer;
     switch (reduction) {
-    case PROD: return wrap(a.integer * b.integer, type);
-    case MAX: return less ? b : a;
-    case MIN: return less ? a : b;
-    default: return wrap(a.integer + b.integer, type);
+    case PROD:
+        return wrap(a.integer * b.integer, type);
+    case MAX:
+        return less ? b : a;
+    case MIN:
+        return less ? a : b;
+    default:
+        return wrap(a.integer + b.integer, type);
     }
 }
 
@@ -179,8 +184,9 @@ static void compare(struct context *c, size_t count, const char *what, int reduc
             uint64_t is = 0, should = 0;
             memcpy(&is, c->host + i * c->size, c->size);
             memcpy(&should, c->expected + i * c->size, c->size);
-            fprintf(stderr, "%s type %d reduction %d ranks %d: element %zu is %llx, should be %llx\n", what, c->type,
-                    reduction, c->rank->ranks, i, (unsigned long long)is, (unsigned long long)should);
+            fprintf(stderr, "%s type %d reduction %d ranks %d: element %zu is %llx, should be %llx\n", what,
+                    c->type, reduction, c->rank->ranks, i, (unsigned long long)is,
+                    (unsigned long long)should);
             CHECK(!"results differ");
         }
     c->salt++;
@@ -213,12 +219,14 @@ static void reductions(struct context *c, void *device_scalar)
         int chunk = (COUNT + n - 1) / n;
         fill(c, COUNT);
         for (int i = 0; i < COUNT; i++)
-            put(reference(n, (size_t)i, c->salt, c->type, reduction, i / chunk), c->type, c->expected + (size_t)i * c->size);
+            put(reference(n, (size_t)i, c->salt, c->type, reduction, i / chunk), c->type,
+                c->expected + (size_t)i * c->size);
         NCCL(ncclAllReduce(c->in, c->out, COUNT, type, op, c->comm, c->stream));
         compare(c, COUNT, "all-reduce", reduction);
         fill(c, COUNT);
         for (int i = 0; i < COUNT; i++)
-            put(reference(n, (size_t)i, c->salt, c->type, reduction, root), c->type, c->expected + (size_t)i * c->size);
+            put(reference(n, (size_t)i, c->salt, c->type, reduction, root), c->type,
+                c->expected + (size_t)i * c->size);
         NCCL(ncclReduce(c->in, c->out, COUNT, type, op, root, c->comm, c->stream));
         compare(c, me == root ? COUNT : 0, "reduce", reduction);
         fill(c, (size_t)n * COUNT);
@@ -237,7 +245,8 @@ static void expect_parts(struct context *c, size_t from)
 {
     for (int r = 0; r < c->rank->ranks; r++)
         for (size_t i = 0; i < COUNT; i++)
-            put(input(r, from + i, c->salt, c->type), c->type, c->expected + ((size_t)r * COUNT + i) * c->size);
+            put(input(r, from + i, c->salt, c->type), c->type,
+                c->expected + ((size_t)r * COUNT + i) * c->size);
 }
 
 static void expect_from(struct context *c, int rank, size_t from)

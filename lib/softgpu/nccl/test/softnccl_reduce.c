@@ -23,7 +23,8 @@ static void test_round_trip(void **state)
             sgn_float_put(&out, types[t], value);
             if (isnan(value))
                 assert_true(isnan(sgn_float_get(&out, types[t])));
-            else if (!isinf(value) || types[t] != ncclFloat8e5m2) /* CUDA saturates: infinity becomes the largest */
+            else if (!isinf(value) ||
+                     types[t] != ncclFloat8e5m2) /* CUDA saturates: infinity becomes the largest */
                 assert_int_equal(out, in);
         }
     }

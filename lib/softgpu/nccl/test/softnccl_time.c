@@ -1,4 +1,5 @@
-/* Model time: durations are those of the formulas in model.h, whatever the machine that runs the test is doing. */
+/* Model time: durations are those of the formulas in model.h, whatever the machine that runs the test is
+ * doing. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,8 +27,10 @@ static void write_profile(const char *more)
     FILE *file = fopen(path, "w");
     assert_non_null(file);
     fprintf(file,
-            "net_launch_us = 0.0; net_intra_latency_us = 100.0; net_intra_bandwidth = 50e6; net_inter_latency_us = 300.0;\n"
-            "net_inter_bandwidth = 20e6; net_eager_bytes = 4096; net_jitter = 0.0; device: { jitter = 0.0; };\n%s\n",
+            "net_launch_us = 0.0; net_intra_latency_us = 100.0; net_intra_bandwidth = 50e6; "
+            "net_inter_latency_us = 300.0;\n"
+            "net_inter_bandwidth = 20e6; net_eager_bytes = 4096; net_jitter = 0.0; device: { jitter = 0.0; "
+            "};\n%s\n",
             more);
     fclose(file);
 }
@@ -58,8 +61,8 @@ static void stop_clock(struct clock *c)
     CUDA(cudaStreamDestroy(c->stream));
 }
 
-/* All ranks come to the same model time: the end of an all-reduce, long enough for every host to enqueue what follows
- * before it is over. */
+/* All ranks come to the same model time: the end of an all-reduce, long enough for every host to enqueue what
+ * follows before it is over. */
 static void align(struct clock *c)
 {
     NCCL(ncclAllReduce(c->in, c->out, 250000, ncclFloat32, ncclSum, c->comm, c->stream));
@@ -126,7 +129,8 @@ static void test_collectives(void **state)
 {
     write_profile("");
     run_ranks(4, one_node, NULL, (struct options){.time_scale = "1", .environment = profile});
-    run_ranks(4, two_nodes, NULL, (struct options){.time_scale = "1", .environment = profile, .ranks_per_node = 2});
+    run_ranks(4, two_nodes, NULL,
+              (struct options){.time_scale = "1", .environment = profile, .ranks_per_node = 2});
 }
 
 static void messages(struct rank *rank)
@@ -169,7 +173,8 @@ static void messages(struct rank *rank)
             NCCL(ncclRecv(c.out + peer * 10000, 10000, ncclFloat32, peer, c.comm, c.stream));
         }
     NCCL(ncclGroupEnd());
-    expect(elapsed(&c), INTER_LATENCY + 2 * 40000 / INTER_BANDWIDTH, "grouped all-to-all"); /* two peers away */
+    expect(elapsed(&c), INTER_LATENCY + 2 * 40000 / INTER_BANDWIDTH,
+           "grouped all-to-all"); /* two peers away */
     align(&c);
     NCCL(ncclAlltoAll(c.in, c.out, 10000, ncclFloat32, c.comm, c.stream));
     expect(elapsed(&c), INTER_LATENCY + 2 * 40000 / INTER_BANDWIDTH, "all-to-all");
@@ -179,7 +184,8 @@ static void messages(struct rank *rank)
 static void test_messages(void **state)
 {
     write_profile("");
-    run_ranks(4, messages, NULL, (struct options){.time_scale = "1", .environment = profile, .ranks_per_node = 2});
+    run_ranks(4, messages, NULL,
+              (struct options){.time_scale = "1", .environment = profile, .ranks_per_node = 2});
 }
 
 /* The root of a broadcast ends by itself; the others need only the root. */
@@ -206,8 +212,8 @@ static void test_broadcasts(void **state)
     run_ranks(4, broadcasts, NULL, (struct options){.time_scale = "1", .environment = profile});
 }
 
-/* Two communicators over the same links: the operation that starts second finds half the bandwidth. Slow, so that it
- * surely starts while the first is running. */
+/* Two communicators over the same links: the operation that starts second finds half the bandwidth. Slow, so
+ * that it surely starts while the first is running. */
 #define SLOW 4
 
 static void contention(struct rank *rank)
@@ -223,7 +229,7 @@ static void contention(struct rank *rank)
     CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     CUDA(cudaEventCreate(&before));
     CUDA(cudaEventCreate(&after));
-    align(&c); /* 80 ms */
+    align(&c);                                                                        /* 80 ms */
     NCCL(ncclAllReduce(c.in, c.out, 500000, ncclFloat32, ncclSum, c.comm, c.stream)); /* 160 ms */
     usleep(140000);
     meet();
@@ -278,7 +284,8 @@ static void test_jitter(void **state)
     FILE *file = fopen(path, "w");
     assert_non_null(file);
     fputs("net_launch_us = 0.0; net_intra_latency_us = 100.0; net_intra_bandwidth = 50e6; net_jitter = 2.0;\n"
-          "device: { jitter = 0.02; };\n", file);
+          "device: { jitter = 0.02; };\n",
+          file);
     fclose(file);
     for (int run = 0; run < 2; run++)
         run_ranks(2, jitter, seen, (struct options){.time_scale = "1", .environment = profile});
@@ -298,8 +305,9 @@ static int remove_profile(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_collectives), cmocka_unit_test(test_messages), cmocka_unit_test(test_broadcasts),
-        cmocka_unit_test(test_contention),  cmocka_unit_test(test_jitter),
+        cmocka_unit_test(test_collectives), cmocka_unit_test(test_messages),
+        cmocka_unit_test(test_broadcasts),  cmocka_unit_test(test_contention),
+        cmocka_unit_test(test_jitter),
     };
     return cmocka_run_group_tests(tests, make_profile, remove_profile);
 }
