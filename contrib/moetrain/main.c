@@ -85,9 +85,10 @@ int main(int argc, char **argv)
 {
     static struct options options;
     static struct trainer trainer = {.options = &options};
+    static struct bootstrap *bootstrap;
     setvbuf(stdout, NULL, _IOLBF, 0);
     parse(&options, argc, argv);
-    struct bootstrap *bootstrap = bootstrap_open(options.store_timeout);
+    bootstrap = bootstrap_open(options.store_timeout);
     int rank = bootstrap_rank(bootstrap), world = bootstrap_world(bootstrap);
     check_world(&options, rank, world);
     choose_device(bootstrap);

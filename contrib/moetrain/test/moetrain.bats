@@ -79,12 +79,27 @@ model=(--layers=4 --iterations=4 --seed=7)
     done
 }
 
-@test "moetrain: a rank that crashes or leaves ends the run with its code" {
-    run ranks 2 --crash-rank=1 --crash-at=1
+@test "moetrain: a rank that crashes or leaves ends the run" {
+    run ranks 1 --crash-rank=0 --crash-at=1
     [ "$status" -eq 134 ]
     [[ $output == *"--crash-at 1"* ]]
-    run ranks 2 --exit-rank=0 --exit-at=1 --exit-code=9
+    run ranks 1 --exit-rank=0 --exit-at=1 --exit-code=9
     [ "$status" -eq 9 ]
+    # The others see it too; which one the launcher sees first is not said.
+    for how in --crash-rank --exit-rank; do
+        run ranks 2 "$how=1" --crash-at=1 --exit-at=1
+        [ "$status" -ne 0 ]
+        [ "$status" -ne 124 ]
+    done
+}
+
+@test "moetrain: a rank whose neighbour is gone says so and exits 1" {
+    export WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$((10000 + RANDOM % 20000))
+    RANK=1 LOCAL_RANK=1 "$moetrain" --crash-rank=1 --crash-at=1 2>/dev/null &
+    RANK=0 LOCAL_RANK=0 run timeout 60 "$moetrain" --iterations=100
+    wait || true
+    [ "$status" -eq 1 ]
+    [[ $output == *"moetrain: rank 0: asynchronous NCCL error"* ]]
 }
 
 @test "moetrain: an agent serves the store" {
