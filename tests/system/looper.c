@@ -99,7 +99,9 @@ int main(int argc, char **argv)
     cudaStream_t stream;
     ncclComm_t comm;
     float *buffer, host = 0;
-    cuda(cudaSetDevice(number("LOCAL_RANK")));
+    int devices = 1;
+    cuda(cudaGetDeviceCount(&devices));
+    cuda(cudaSetDevice(number("LOCAL_RANK") % devices));
     cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     cuda(cudaMalloc((void **)&buffer, COUNT * sizeof(float)));
     nccl(ncclCommInitRank(&comm, size, exchange_id(rank), rank));
