@@ -5,13 +5,14 @@
 #include "cli.h"
 #include "measure.h"
 
-enum { JSON, MEASURE, OUTPUT, MAX_SECONDS };
+enum { JSON, MEASURE, OUTPUT, MAX_SECONDS, MAX_BYTES };
 
 static const struct cli_option options[] = {
     [JSON] = { "json", NULL, "print as JSON" },
     [MEASURE] = { "measure", NULL, "measure the network profile (start one process a device, by any launcher)" },
     [OUTPUT] = { "output", "FILE", "where rank 0 writes the profile (default network.json)" },
     [MAX_SECONDS] = { "max-seconds", "S", "largest time of one operation: bigger messages are left out (default 0.25)" },
+    [MAX_BYTES] = { "max-bytes", "B", "largest buffer of one device (default 67108864)" },
     { 0 },
 };
 static const struct cli_usage usage = {
@@ -53,6 +54,19 @@ static int run_checks(bool json)
     return bad ? PRISM_EXIT_SYSTEM : 0;
 }
 
+/* NULL leaves *out alone. */
+static bool read_positive(const char *text, double least, double most, double *out)
+{
+    char end;
+    double value;
+    if (!text)
+        return true;
+    if (sscanf(text, "%lf%c", &value, &end) != 1 || !(value >= least && value <= most))
+        return false;
+    *out = value;
+    return true;
+}
+
 int cli_doctor(int argc, char **argv)
 {
     const char *values[CLI_MAX_OPTIONS];
@@ -61,18 +75,17 @@ int cli_doctor(int argc, char **argv)
         return exit_code;
     if (first < argc)
         return cli_fail(argv[0], PRISM_EXIT_USAGE, "takes no arguments, got '%s'", argv[first]);
-    if (!values[MEASURE]) {
-        if (values[OUTPUT] || values[MAX_SECONDS])
-            return cli_fail(argv[0], PRISM_EXIT_USAGE, "--output and --max-seconds go with --measure");
+    if (!values[MEASURE] && (values[OUTPUT] || values[MAX_SECONDS] || values[MAX_BYTES]))
+        return cli_fail(argv[0], PRISM_EXIT_USAGE, "--output, --max-seconds and --max-bytes go with --measure");
+    if (!values[MEASURE])
         return run_checks(values[JSON] != NULL);
-    }
+    double seconds = 0.25, bytes = 67108864;
+    if (!read_positive(values[MAX_SECONDS], 1e-6, 3600, &seconds))
+        return cli_fail(argv[0], PRISM_EXIT_USAGE, "--max-seconds: '%s' is no time in seconds", values[MAX_SECONDS]);
+    if (!read_positive(values[MAX_BYTES], 4096, 1e12, &bytes))
+        return cli_fail(argv[0], PRISM_EXIT_USAGE, "--max-bytes: '%s' is no size from 4096 on", values[MAX_BYTES]);
     struct measure_options measure = { .output = values[OUTPUT] ? values[OUTPUT] : "network.json",
-                                       .max_seconds = 0.25 };
-    char end;
-    if (values[MAX_SECONDS] && (sscanf(values[MAX_SECONDS], "%lf%c", &measure.max_seconds, &end) != 1 ||
-                                !(measure.max_seconds > 0)))
-        return cli_fail(argv[0], PRISM_EXIT_USAGE, "--max-seconds: '%s' is not a positive number",
-                        values[MAX_SECONDS]);
+                                       .max_seconds = seconds, .max_bytes = (size_t)bytes };
     struct prism_error err = { 0 };
     if (measure_run(&measure, &err) != 0)
         return cli_fail_error(argv[0], &err);

@@ -54,8 +54,8 @@ static int measure_groups_all(struct measure_world *w, const struct gpu *gpu, co
     struct measure_group *groups = measure_groups(w, &n);
     for (int i = 0; i < n && !failed; i++) {
         if (w->rank == 0)
-            log_info("measuring group %d of %d: %d ranks on %d node%s (%s)", i + 1, n, groups[i].size,
-                     groups[i].nodes, groups[i].nodes == 1 ? "" : "s", groups[i].name);
+            log_info("measuring group %d of %d: %d ranks on %d node%s", i + 1, n, groups[i].size,
+                     groups[i].nodes, groups[i].nodes == 1 ? "" : "s");
         failed = (is_member(&groups[i], w->rank) &&
                   measure_group_run(w, gpu, &groups[i], i, options, result, err) != 0) ||
                  measure_world_barrier(w, err) != 0;

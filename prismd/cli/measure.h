@@ -7,11 +7,14 @@
 #ifndef PRISM_CLI_MEASURE_H
 #define PRISM_CLI_MEASURE_H
 
+#include <stddef.h>
+
 #include "common/error.h"
 
 struct measure_options {
     const char *output; /* written by rank 0 */
     double max_seconds; /* message sizes stop growing once an operation takes longer */
+    size_t max_bytes;   /* largest buffer of a rank */
 };
 
 int measure_run(const struct measure_options *options, struct prism_error *err);

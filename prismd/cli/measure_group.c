@@ -8,13 +8,11 @@
 #include "cli.h"
 
 #define SMALLEST ((size_t)1 << 10)
-#define LARGEST  ((size_t)64 << 20)
 #define EAGER_SMALLEST ((size_t)256)
-#define EAGER_LARGEST  ((size_t)64 << 20)
 
 /* --- which groups --- */
 
-static void add_group(struct measure_group **list, int *n, const char *name, const struct measure_world *w,
+static void add_group(struct measure_group **list, int *n, const struct measure_world *w,
                       const int *ranks, int size)
 {
     if (size < 2)
@@ -24,7 +22,7 @@ static void add_group(struct measure_group **list, int *n, const char *name, con
             return;
     *list = realloc(*list, (size_t)(*n + 1) * sizeof(**list));
     struct measure_group *group = &(*list)[(*n)++];
-    *group = (struct measure_group){ .name = name, .size = size, .ranks = malloc((size_t)size * sizeof(int)) };
+    *group = (struct measure_group){ .size = size, .ranks = malloc((size_t)size * sizeof(int)) };
     memcpy(group->ranks, ranks, (size_t)size * sizeof(int));
     for (int i = 0; i < size; i++) {
         int seen = 0;
@@ -50,17 +48,11 @@ static int choose(const struct measure_world *w, int nodes, int each, int *ranks
 struct measure_group *measure_groups(const struct measure_world *w, int *n)
 {
     struct measure_group *list = NULL;
-    int *ranks = malloc((size_t)w->size * sizeof(*ranks));
+    int *ranks = malloc((size_t)w->size * sizeof(*ranks)), most = choose(w, 1, w->size, ranks);
     *n = 0;
-    for (int each = 2; each < 2 * w->size; each *= 2)
-        add_group(&list, n, "one node", w, ranks, choose(w, 1, each, ranks));
-    for (int nodes = 2; nodes < 2 * w->nodes; nodes *= 2)
-        add_group(&list, n, "one rank a node", w, ranks, choose(w, nodes < w->nodes ? nodes : w->nodes, 1, ranks));
-    if (w->nodes > 1) {
-        add_group(&list, n, "two ranks a node", w, ranks, choose(w, 2, 2, ranks));
-        add_group(&list, n, "two nodes", w, ranks, choose(w, 2, w->size, ranks));
-        add_group(&list, n, "all", w, ranks, choose(w, w->nodes, w->size, ranks));
-    }
+    for (int nodes = 1; nodes < 2 * w->nodes; nodes *= 2)
+        for (int each = 1; each < 2 * most; each *= 2)
+            add_group(&list, n, w, ranks, choose(w, nodes < w->nodes ? nodes : w->nodes, each, ranks));
     free(ranks);
     return list;
 }
@@ -135,17 +127,18 @@ static void keep(struct session *s, enum measure_op op, size_t bytes, double sec
                                                   .bytes = (double)bytes, .seconds = seconds, .spread = spread };
 }
 
-static int measure_op(struct session *s, enum measure_op op, double max_seconds, struct prism_error *err)
+static int measure_op(struct session *s, enum measure_op op, const struct measure_options *options,
+                      struct prism_error *err)
 {
     double seconds = 0, spread;
     float times[MEASURE_REPEATS];
     /* The first use of a size class sets things up in NCCL. */
-    if (measure_timer_run(&s->timer, op, SMALLEST * (size_t)s->group->size, 1, times, err) != 0)
+    if (measure_timer_run(&s->timer, op, SMALLEST, 1, times, err) != 0)
         return -1;
-    for (size_t bytes = SMALLEST; bytes <= LARGEST && seconds < max_seconds / 2; bytes *= 4) {
+    for (size_t bytes = SMALLEST; bytes <= options->max_bytes && seconds < options->max_seconds / 2; bytes *= 4) {
         /* Equal parts of whole elements for every group size. */
         size_t whole = bytes - bytes % (4 * (size_t)s->group->size);
-        int repeats = seconds > max_seconds / 8 ? 3 : MEASURE_REPEATS;
+        int repeats = seconds > options->max_seconds / 8 ? 3 : MEASURE_REPEATS;
         if (whole == 0)
             continue;
         if (measure_timer_run(&s->timer, op, whole, repeats, times, err) != 0 ||
@@ -157,11 +150,11 @@ static int measure_op(struct session *s, enum measure_op op, double max_seconds,
 }
 
 /* Largest power of two whose send ends without its receiver; ends in *eager on the group's first rank. */
-static int measure_eager(struct session *s, double *eager, struct prism_error *err)
+static int measure_eager(struct session *s, size_t largest_bytes, double *eager, struct prism_error *err)
 {
     double seconds = 0, spread, largest = 0;
     float time;
-    for (size_t bytes = EAGER_SMALLEST; bytes <= EAGER_LARGEST; bytes *= 2) {
+    for (size_t bytes = EAGER_SMALLEST; bytes <= largest_bytes; bytes *= 2) {
         /* Late by far more than the message takes. */
         if (measure_timer_run(&s->timer, MEASURE_SEND_RECV, bytes, 1, &time, err) != 0 ||
             agree(s, MEASURE_SEND_RECV, &time, 1, &seconds, &spread, err) != 0)
@@ -187,11 +180,12 @@ static int measure_all(struct session *s, const struct measure_options *options,
 {
     for (int op = 0; op < MEASURE_OPS; op++)
         if ((op != MEASURE_SEND_RECV || s->group->size == 2) &&
-            measure_op(s, (enum measure_op)op, options->max_seconds, err) != 0)
+            measure_op(s, (enum measure_op)op, options, err) != 0)
             return -1;
     if (s->group->size != 2)
         return 0;
-    return measure_eager(s, s->group->nodes == 1 ? &s->result->eager_bytes : &s->result->eager_bytes_nodes, err);
+    return measure_eager(s, options->max_bytes, s->group->nodes == 1 ? &s->result->eager_bytes : &s->result->eager_bytes_nodes,
+                         err);
 }
 
 static int make_comm(struct session *s, const struct gpu *gpu, ncclComm_t *comm, struct prism_error *err)
@@ -218,7 +212,7 @@ int measure_group_run(struct measure_world *w, const struct gpu *gpu, const stru
             s.rank = i;
     if (make_comm(&s, gpu, &comm, err) != 0)
         return -1;
-    int failed = measure_timer_open(&s.timer, gpu, comm, s.rank, group->size, LARGEST, err) != 0 ||
+    int failed = measure_timer_open(&s.timer, gpu, comm, s.rank, group->size, options->max_bytes, err) != 0 ||
                  measure_all(&s, options, err) != 0;
     measure_timer_close(&s.timer);
     gpu->ncclCommDestroy(comm);

@@ -7,13 +7,12 @@
 #include "measure_world.h"
 
 struct measure_group {
-    const char *name;
     int *ranks; /* owned; ascending ranks of the world */
     int size;
     int nodes;  /* how many nodes they sit on */
 };
 
-/* The groups of this world, malloc'ed, *n of them: 2, 4, 8 … ranks of one node, one rank a node, whole nodes. */
+/* The groups of this world, malloc'ed, *n of them: 1, 2, 4 … ranks on each of 1, 2, 4 … nodes. */
 struct measure_group *measure_groups(const struct measure_world *w, int *n);
 void measure_groups_free(struct measure_group *groups, int n);
 

@@ -44,6 +44,13 @@ int cli_parse(int argc, char **argv, const struct cli_usage *usage, const char *
     opterr = 0;
     int c;
     while ((c = getopt_long(argc, argv, in_order ? "+:h" : ":h", longs, NULL)) != -1) {
+        /* "--trace -- program" lacks the value: no value starts with two dashes unless joined with "=". */
+        bool apart = c >= 256 && optarg && optarg == argv[optind - 1];
+        if (apart && strncmp(optarg, "--", 2) == 0) {
+            *exit_code = cli_fail(argv[0], PRISM_EXIT_USAGE, "--%s needs a value; see prism %s --help",
+                                  usage->options[c - 256].name, argv[0]);
+            return -1;
+        }
         if (c >= 256) {
             values[c - 256] = optarg ? optarg : "";
         } else if (c == 'h') {

@@ -88,8 +88,9 @@ bad() { # bad PATTERN options…
     refused 64 'frobnicate'
     run_prism --help
     [ "$status" -eq 0 ]
+    help=$output
     for command in run report info verify predict export doctor; do
-        grep -q "^  $command " <<<"$output"
+        grep -qE "^  $command +[a-z]" <<<"$help"
         LIMIT=10 run_prism "$command" --help
         [ "$status" -eq 0 ]
         grep -q "prism $command" <<<"$output"
