@@ -1,4 +1,4 @@
-/* client.h - a blocking TCPStore client (the modern dialect, PyTorch 2.2 and later), without libevent.
+/* client.h - a blocking TCPStore client (the modern dialect of server.h), without libevent.
  *
  * Keys are strings of at most C10D_KEY_MAX bytes. Timeouts are milliseconds; negative waits for ever. Functions return
  * 0, or -1 with err filled; errno is then ETIMEDOUT exactly when time ran out (err says which key). After a time-out of

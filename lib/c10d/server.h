@@ -1,8 +1,8 @@
 /* server.h - PyTorch's TCPStore, served on a libevent base.
  *
  * Dialects (told apart by a connection's first five bytes, wire.h):
- *   modern   PyTorch 2.2 and later: opens with VALIDATE and the number 0x3C85F7CE
- *   legacy   PyTorch up to 1.13 (Debian 12's) and 2.0: no opening, WATCH_KEY
+ *   modern   recent PyTorch 2.x (tested: 2.15): opens with VALIDATE and the number 0x3C85F7CE
+ *   legacy   older ones (tested: 1.13, Debian 12's): no opening, WATCH_KEY
  * Every operation costs time in its own size and in the number of clients it wakes, never in the number of clients or
  * keys, so thousands of clients work; the process needs as many file descriptors (a legacy client uses two).
  *

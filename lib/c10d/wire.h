@@ -1,7 +1,8 @@
 /* wire.h - the requests of TCPStore's protocol, as bytes (internal to lib/c10d).
  *
- * Source: torch/csrc/distributed/c10d TCPStore.cpp and TCPStoreBackend.hpp, versions 1.13 to 2.10. All integers are
- * little-endian (the protocol uses the host's order and PyTorch's hosts are little-endian).
+ * Source: torch/csrc/distributed/c10d, TCPStore.cpp and TCPStoreBackend.hpp of several commits, the latter also as shipped
+ * with 2.15. Tested with real clients of 1.13 and 2.15 only (test/torch.bats). All integers are little-endian (the
+ * protocol uses the host's order and PyTorch's hosts are little-endian).
  *
  *     string, bytes   u64 length, then the bytes            strings   u64 count, then as many strings
  *
@@ -29,8 +30,9 @@
  *
  *     change message (legacy)   u8: 0 updated, 1 created, 2 deleted, 4 appended; string key; bytes old; bytes new
  *
- * Numbers 9 to 12 of the legacy dialect are PyTorch 2.0's. PyTorch 2.1 has neither an opening nor WATCH_KEY, so its
- * 7 and above mean something else than 2.0's and cannot be told apart; everything process groups need is below 7.
+ * Numbers 9 to 12 of the legacy dialect came after 1.13. For a while PyTorch's development had neither an opening nor
+ * WATCH_KEY: DELETE_KEY was 7 and what follows one less. Such clients cannot be told from legacy ones and are served
+ * right only below 7 (set, get, add, check, wait); which releases that was (2.1, probably) is not checked.
  */
 #ifndef PRISM_C10D_WIRE_H
 #define PRISM_C10D_WIRE_H

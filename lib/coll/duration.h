@@ -24,7 +24,7 @@
  * (tree_allreduce, tree_rooted) is found by the fit.
  *
  * A communicator over several nodes has the bandwidth of the class between nodes. Of its ring's steps, the share
- * nodes/n crosses nodes (tuning.cc: nInterSteps) and the rest does not; or, if the fit explains the measurements better
+ * nodes/n crosses nodes (close to tuning.cc's nInterSteps) and the rest does not; or, if the fit explains the measurements better
  * (lockstep), every step takes as long as one between nodes. AlltoAll and grouped sends use both classes side by
  * side: the slower one counts.
  *
