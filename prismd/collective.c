@@ -120,24 +120,40 @@ static void serve_remote(struct daemon *d, const struct collective *c, uint32_t 
     bytes_free(&b);
 }
 
+/* shared: every member's output, where the operation gives all the same bytes; else NULL. */
 static int serve(struct daemon *d, const struct collective *c, const void *const *inputs,
-                 const struct coll_premul *scalars, uint32_t member)
+                 const struct coll_premul *scalars, uint32_t member, const void *shared)
 {
     struct entry *e = &c->entries[member];
-    if (e->group) {
-        if (e->what.out_bytes && combine_for(d, c, inputs, scalars, member, e->group->rank->region + e->what.out_offset))
-            return -1;
+    void *own = NULL;
+    if (!e->group && !shared && !(own = malloc(e->what.out_bytes ? e->what.out_bytes : 1)))
+        abort();
+    void *out = e->group ? e->group->rank->region + e->what.out_offset : own;
+    int rc = 0;
+    if (e->group && shared)
+        memcpy(out, shared, e->what.out_bytes);
+    else if (!shared && e->what.out_bytes)
+        rc = combine_for(d, c, inputs, scalars, member, out);
+    if (!rc && e->group)
         on_served(d, e->group);
-        return 0;
-    }
-    void *out = malloc(e->what.out_bytes ? e->what.out_bytes : 1);
+    else if (!rc)
+        serve_remote(d, c, member, shared ? shared : own);
+    free(own);
+    return rc;
+}
+
+/* An all-reduce of n members is combined once, not n times. Owned by the caller; NULL where outputs differ. */
+static void *combine_once(struct daemon *d, const struct collective *c, const void *const *inputs,
+                          const struct coll_premul *scalars)
+{
+    const struct msg_part *w = &c->entries[0].what;
+    if (!coll_op_same_output(w->op) || !w->out_bytes)
+        return NULL;
+    void *out = malloc(w->out_bytes);
     if (!out)
         abort();
-    int rc = e->what.out_bytes ? combine_for(d, c, inputs, scalars, member, out) : 0;
-    if (!rc)
-        serve_remote(d, c, member, out);
-    free(out);
-    return rc;
+    combine_for(d, c, inputs, scalars, 0, out);
+    return out;
 }
 
 static bool is_sandbox(const struct daemon *d, const struct collective *c, uint32_t member)
@@ -201,8 +217,10 @@ static void complete(struct daemon *d, struct collective *c)
         scalars[i] = (struct coll_premul){.bits = c->entries[i].what.scalar};
     }
     int rc = keep_contribution(d, c, inputs, scalars);
-    for (uint32_t i = 0; i < c->size && !rc; i++)
-        rc = serve(d, c, inputs, scalars, i);
+    void *shared = rc ? NULL : combine_once(d, c, inputs, scalars);
+    for (uint32_t i = 0; i < c->size && !rc && !d->failure.code; i++)
+        rc = serve(d, c, inputs, scalars, i, shared);
+    free(shared);
     free(inputs);
     free(scalars);
     drop(c);

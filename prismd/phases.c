@@ -344,6 +344,7 @@ static int emulate(struct daemon *d)
     int rc = run_phase(d, PHASE_EMULATE, transport, d->conf->sandbox, d->conf->nsandbox, true, &r);
     lead.report.emulate_seconds = (double)(clock_now_ns() - began) / 1e9;
     lead.report.transport = transport;
+    results_sort(&r);
     struct prediction predicted = {0};
     predict(d->graph, d->network, d->conf->sandbox[0], &predicted);
     if (report_write(d, &lead.manifest, &lead.report, &r, &predicted, &err))

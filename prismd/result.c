@@ -151,6 +151,18 @@ int result_take_emulate(struct daemon *d, uint32_t from, struct bytes_reader *b,
     return b->bad ? prism_error_set(err, PRISM_EXIT_DAEMON, "node %u: malformed result", from) : 0;
 }
 
+static int by_rank(const void *a, const void *b)
+{
+    const struct rank_result *x = a, *y = b;
+    return x->rank < y->rank ? -1 : x->rank > y->rank;
+}
+
+void results_sort(struct results *r)
+{
+    if (r->nranks)
+        qsort(r->ranks, r->nranks, sizeof *r->ranks, by_rank);
+}
+
 void results_clear(struct results *r)
 {
     for (uint32_t i = 0; i < r->nranks; i++)

@@ -30,6 +30,7 @@ void result_put_emulate(struct daemon *d, struct bytes *out);
 int result_take_capture(struct daemon *d, uint32_t from, struct bytes_reader *b, struct prism_error *err);
 int result_take_emulate(struct daemon *d, uint32_t from, struct bytes_reader *b, struct results *into,
                         struct prism_error *err);
+void results_sort(struct results *r); /* by rank */
 void results_clear(struct results *r);
 
 #endif

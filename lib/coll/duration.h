@@ -74,7 +74,7 @@ struct coll_network {
     size_t ncurves;
 };
 
-/* Built-in numbers: two H200s over NVLink as measured, 400 Gb/s between nodes by name plate; measured = false. */
+/* Built-in numbers, both estimates: H200s over NVLink within a node, 400 Gb/s by name plate between nodes; measured = false. */
 void coll_network_default(struct coll_network *net);
 /* Least squares of the relative errors, no number below zero; a class without points keeps its default. points are copied,
  * eager_bytes are the caller's to set. -1 with err: points that no network makes (counts, times), or too few. */
