@@ -6,6 +6,7 @@ MAKEFLAGS += --no-builtin-rules
 .DELETE_ON_ERROR:
 
 VERSION  := 0.1.0
+JOBS     ?= $(shell nproc)
 CC       ?= gcc
 SANITIZE ?=
 DEBUG    ?= 0
@@ -105,24 +106,26 @@ deps: ## install the Debian or Ubuntu packages that building and testing need (s
 	@contrib/deps.sh
 
 check: deps ## install what is missing, build, and run every test
-	@$(MAKE) --no-print-directory all test-programs
+	@$(MAKE) --no-print-directory -j$(JOBS) all test-programs
 	@tests/run --build $(B) all
 
 .PHONY: test-programs
 test-programs: $(UNIT_TESTS) $(TEST_PROGRAMS)
 
-unit: all test-programs ## unit tests only
+unit: ## unit tests only
+	@$(MAKE) --no-print-directory -j$(JOBS) all test-programs
 	@tests/run --build $(B) unit
 
-system: all test-programs ## system tests only (bats)
+system: ## system tests only (bats)
+	@$(MAKE) --no-print-directory -j$(JOBS) all test-programs
 	@tests/run --build $(B) system
 
 demo: deps ## boot a private one-box Slurm with software GPUs, emulate 1,024 ranks, print the report
-	@$(MAKE) --no-print-directory all
+	@$(MAKE) --no-print-directory -j$(JOBS) all
 	@tests/demo.sh --build $(B)
 
 accuracy: deps ## full runs without Prism against their emulation: build/accuracy.json
-	@$(MAKE) --no-print-directory all
+	@$(MAKE) --no-print-directory -j$(JOBS) all
 	@tests/accuracy/run --build $(B) $(ACCURACY_ARGS)
 
 bench: all test-programs ## benchmarks; nothing here is asserted
