@@ -34,6 +34,7 @@ struct conf {
 
     uint32_t nodes, node;   /* PRISM_NODES, PRISM_NODE_ID */
     char *step;             /* PRISM_STEP_ID: names the run among several on the same trace; "run" */
+    uint32_t link_seconds;  /* PRISM_LINK_SECONDS: for the nodes to find each other; 0 = the default (link_setup.h) */
     char **devices;         /* ids for CUDA_VISIBLE_DEVICES, one physical device each */
     uint32_t ndevices;
 

@@ -18,7 +18,10 @@
 struct peer {
     struct link *link;
     uint32_t node;
+    char name[LINK_NAME_MAX];
     struct bufferevent *channel;
+    bool lost;
+    bool failed; /* it has told us of a failure */
 };
 
 struct link {
@@ -40,16 +43,25 @@ void link_on(enum link_type type, link_handler handler)
 static void handle(struct daemon *d, uint32_t from, uint32_t type, const void *body, size_t len)
 {
     struct bytes_reader reader = bytes_reader_init(body, len);
+    if (type == LINK_FAIL && d->link)
+        d->link->peers[from].failed = true;
     if (type < LINK_TYPES && handlers[type])
         handlers[type](d, from, &reader);
 }
 
 static void lost(struct peer *p)
 {
+    struct daemon *d = p->link->daemon;
     p->link->lost++;
+    p->lost = true;
     bufferevent_disable(p->channel, EV_READ | EV_WRITE);
-    if (!p->link->closing)
-        daemon_fail(p->link->daemon, PRISM_EXIT_DAEMON, "node %u: the link to its prismd was lost", p->node);
+    /* Between two followers outside a phase a lost link is no news: at the end of the run they leave in any order. The
+     * coordinator knows. */
+    if (p->link->closing || (d->conf->node && p->node && !d->ops))
+        return;
+    daemon_fail(d, PRISM_EXIT_DAEMON,
+                "node %u (%s): its prismd has ended or cannot be reached; was it killed there (memory limit, administrator)?",
+                p->node, p->name);
 }
 
 static void on_readable(struct bufferevent *channel, void *arg)
@@ -91,19 +103,22 @@ static void on_event(struct bufferevent *channel, short what, void *arg)
     pthread_mutex_unlock(&p->link->daemon->lock);
 }
 
+/* Signals are handled by the event loop, which does not run yet. */
+static bool setup_interrupted(void *ctx)
+{
+    struct daemon *d = ctx;
+    event_base_loop(d->base, EVLOOP_NONBLOCK);
+    return d->failure.code != 0;
+}
+
 int link_create(struct daemon *d, struct link **out, struct prism_error *err)
 {
     *out = NULL;
     if (d->conf->nodes < 2)
         return 0;
     struct link_peers peers;
-    if (link_setup(d->conf, &peers, err)) {
-        for (uint32_t i = 0; i < d->conf->nodes; i++)
-            if (peers.sockets[i] >= 0)
-                close(peers.sockets[i]);
-        free(peers.sockets);
+    if (link_setup(d->conf, setup_interrupted, d, &peers, err))
         return -1;
-    }
     struct link *l = calloc(1, sizeof *l);
     if (!l || !(l->peers = calloc(d->conf->nodes, sizeof *l->peers)))
         abort();
@@ -113,7 +128,8 @@ int link_create(struct daemon *d, struct link **out, struct prism_error *err)
     l->clock_error_ns = peers.clock_error_ns;
     for (uint32_t i = 0; i < l->nodes; i++) {
         struct peer *p = &l->peers[i];
-        *p = (struct peer){l, i, NULL};
+        *p = (struct peer){.link = l, .node = i};
+        memcpy(p->name, peers.names[i], LINK_NAME_MAX);
         if (peers.sockets[i] < 0)
             continue;
         evutil_make_socket_nonblocking(peers.sockets[i]);
@@ -124,6 +140,7 @@ int link_create(struct daemon *d, struct link **out, struct prism_error *err)
         bufferevent_enable(p->channel, EV_READ | EV_WRITE);
     }
     free(peers.sockets);
+    free(peers.names);
     *out = l;
     return 0;
 }
@@ -199,6 +216,21 @@ void link_flush(struct daemon *d, int timeout_ms)
 uint32_t link_lost(const struct daemon *d)
 {
     return d->link ? d->link->lost : 0;
+}
+
+bool link_coordinator_lost(const struct daemon *d)
+{
+    return d->link && d->conf->node && d->link->peers[0].lost;
+}
+
+bool link_speaks(const struct daemon *d)
+{
+    if (!link_coordinator_lost(d))
+        return !d->conf->node;
+    for (uint32_t i = 1; i < d->conf->node; i++)
+        if (!d->link->peers[i].lost || d->link->peers[i].failed)
+            return false;
+    return true;
 }
 
 int64_t link_clock_offset_ns(const struct daemon *d, int64_t *error_ns)

@@ -48,8 +48,12 @@ void link_announce(struct daemon *d, enum link_type type, const struct bytes *bo
 void link_flush(struct daemon *d, int timeout_ms);
 /* Nodes whose link was lost. */
 uint32_t link_lost(const struct daemon *d);
+bool link_coordinator_lost(const struct daemon *d); /* as a follower sees it */
+/* Who tells the user of a failure: the coordinator, or when it is lost the lowest node that is left. */
+bool link_speaks(const struct daemon *d);
 
-/* What to add to this node's clock to get the coordinator's (ns), and how far that may be off (half the best round trip). */
+/* What to add to this node's clock to get the coordinator's (ns), and how far that may be off (half the best
+ * round trip; at the coordinator the largest of all nodes). */
 int64_t link_clock_offset_ns(const struct daemon *d, int64_t *error_ns);
 
 #endif

@@ -22,6 +22,7 @@
 #define HOST_MAX_ 256
 #define CREDENTIAL_MAX 4096
 #define PINGS     16
+#define LOOK_MS   200 /* between looks whether the run was interrupted */
 
 /* First bytes on every connection, both ways. */
 struct greeting {
@@ -30,6 +31,7 @@ struct greeting {
     uint32_t port; /* where the sender listens */
     uint32_t credential_len;
     char host[HOST_MAX_];
+    char name[LINK_NAME_MAX]; /* for messages: Slurm's name of the node */
     char step[128];
     char key[KEY_LEN];
     char credential[CREDENTIAL_MAX];
@@ -38,6 +40,8 @@ struct greeting {
 struct setup {
     const struct conf *conf;
     struct link_peers *peers;
+    bool (*interrupted)(void *ctx);
+    void *ctx;
     int listener;
     uint16_t port;
     char key[KEY_LEN + 1];
@@ -46,21 +50,45 @@ struct setup {
     int64_t deadline_ns;
 };
 
-static int64_t left_ms(const struct setup *s)
+static uint32_t seconds_allowed(const struct setup *s)
 {
-    int64_t ms = (s->deadline_ns - clock_now_ns()) / 1000000;
-    return ms > 0 ? ms : 0;
+    return s->conf->link_seconds ? s->conf->link_seconds : LINK_SETUP_SECONDS;
 }
 
-static int full_io(const struct setup *s, int fd, void *data, size_t len, bool out)
+/* A greeting takes milliseconds: whoever connects and says nothing must not use up the time of the others. */
+static int64_t greeting_deadline_ns(const struct setup *s)
+{
+    uint32_t tenth = seconds_allowed(s) / 10;
+    int64_t deadline = clock_now_ns() + (tenth ? tenth : 1) * NSEC_PER_SEC;
+    return deadline < s->deadline_ns ? deadline : s->deadline_ns;
+}
+
+static bool is_interrupted(const struct setup *s)
+{
+    return s->interrupted && s->interrupted(s->ctx);
+}
+
+/* 0 when fd is ready; -1 when the time is over or the run was interrupted. */
+static int wait_ready(const struct setup *s, int fd, short events, int64_t deadline_ns)
+{
+    for (;;) {
+        int64_t left = (deadline_ns - clock_now_ns()) / 1000000;
+        struct pollfd p = {fd, events, 0};
+        if (left < 0 || is_interrupted(s))
+            return -1;
+        if (poll(&p, 1, left < LOOK_MS ? (int)left + 1 : LOOK_MS) > 0)
+            return 0;
+    }
+}
+
+static int full_io(const struct setup *s, int fd, void *data, size_t len, bool out, int64_t deadline_ns)
 {
     char *p = data;
     while (len) {
-        struct pollfd pfd = {fd, out ? POLLOUT : POLLIN, 0};
-        if (poll(&pfd, 1, (int)left_ms(s)) <= 0)
+        if (wait_ready(s, fd, out ? POLLOUT : POLLIN, deadline_ns))
             return -1;
-        ssize_t n = out ? send(fd, p, len, MSG_NOSIGNAL) : recv(fd, p, len, 0);
-        if (n < 0 && errno == EINTR)
+        ssize_t n = out ? send(fd, p, len, MSG_NOSIGNAL | MSG_DONTWAIT) : recv(fd, p, len, MSG_DONTWAIT);
+        if (n < 0 && (errno == EINTR || errno == EAGAIN))
             continue;
         if (n <= 0)
             return -1;
@@ -68,6 +96,16 @@ static int full_io(const struct setup *s, int fd, void *data, size_t len, bool o
         len -= (size_t)n;
     }
     return 0;
+}
+
+static int give(const struct setup *s, int fd, const void *data, size_t len)
+{
+    return full_io(s, fd, (void *)(uintptr_t)data, len, true, s->deadline_ns);
+}
+
+static int take(const struct setup *s, int fd, void *data, size_t len)
+{
+    return full_io(s, fd, data, len, false, s->deadline_ns);
 }
 
 static int listen_any(struct setup *s, struct prism_error *err)
@@ -147,6 +185,8 @@ static void fill_greeting(const struct setup *s, struct greeting *g)
     g->nodes = s->conf->nodes;
     g->port = s->port;
     gethostname(g->host, sizeof g->host - 1);
+    const char *name = getenv("SLURMD_NODENAME");
+    snprintf(g->name, sizeof g->name, "%.*s", LINK_NAME_MAX - 1, name && *name ? name : g->host);
     snprintf(g->step, sizeof g->step, "%s", s->conf->step);
     memcpy(g->key, s->key, KEY_LEN);
     char *credential = link_credential_make(s->key);
@@ -162,7 +202,7 @@ static int check_greeting(const struct setup *s, struct greeting *g)
     unsigned diff = 0;
     for (int i = 0; i < KEY_LEN; i++)
         diff |= (unsigned)(g->key[i] ^ s->key[i]);
-    g->step[sizeof g->step - 1] = g->host[sizeof g->host - 1] = 0;
+    g->step[sizeof g->step - 1] = g->host[sizeof g->host - 1] = g->name[sizeof g->name - 1] = 0;
     g->credential[CREDENTIAL_MAX - 1] = 0;
     if (diff || g->magic != MAGIC || g->version != MSG_VERSION || g->nodes != s->conf->nodes || g->node >= g->nodes ||
         strcmp(g->step, s->conf->step))
@@ -170,35 +210,62 @@ static int check_greeting(const struct setup *s, struct greeting *g)
     return g->credential_len ? link_credential_check(g->credential, s->key) : 0;
 }
 
-/* Exchange greetings; returns the peer's node, or -1 (the connection is closed). */
-static int greet(struct setup *s, int fd)
+/* Exchange greetings; returns the peer's node, or -1 (the connection is closed). Who connects shows the key first: it
+ * has the address from where the key is. Who accepts answers only those that have shown it. */
+static int greet(struct setup *s, int fd, bool connecting)
 {
     struct greeting mine, theirs;
     fill_greeting(s, &mine);
     int one = 1;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    if (full_io(s, fd, &mine, sizeof mine, true) || full_io(s, fd, &theirs, sizeof theirs, false) ||
-        check_greeting(s, &theirs) || s->peers->sockets[theirs.node] >= 0 || theirs.node == s->conf->node) {
+    int64_t deadline = greeting_deadline_ns(s);
+    if ((connecting && full_io(s, fd, &mine, sizeof mine, true, deadline)) ||
+        full_io(s, fd, &theirs, sizeof theirs, false, deadline) || check_greeting(s, &theirs) ||
+        s->peers->sockets[theirs.node] >= 0 || theirs.node == s->conf->node ||
+        (!connecting && full_io(s, fd, &mine, sizeof mine, true, deadline))) {
         close(fd);
         return -1;
     }
     s->peers->sockets[theirs.node] = fd;
     memcpy(s->hosts[theirs.node], theirs.host, HOST_MAX_);
+    memcpy(s->peers->names[theirs.node], theirs.name, LINK_NAME_MAX);
     s->ports[theirs.node] = theirs.port;
     return (int)theirs.node;
 }
 
-static int accept_peers(struct setup *s, uint32_t count, struct prism_error *err)
+static int out_of_time(const struct setup *s, struct prism_error *err, const char *what)
 {
-    while (count) {
-        struct pollfd p = {s->listener, POLLIN, 0};
-        if (poll(&p, 1, (int)left_ms(s)) <= 0)
-            return prism_error_set(err, PRISM_EXIT_DAEMON,
-                                   "node %u: %u of %u nodes did not connect within %d s; is prismd installed there, and is the trace folder "
-                                   "%s on a file system that all nodes share?",
-                                   s->conf->node, count, s->conf->nodes, LINK_SETUP_SECONDS, s->conf->trace);
+    if (is_interrupted(s))
+        return prism_error_set(err, PRISM_EXIT_INTERRUPTED, "interrupted while the nodes connected");
+    return prism_error_set(err, PRISM_EXIT_DAEMON,
+                           "node %u: %s within %u s (PRISM_LINK_SECONDS); is prismd installed there, and is the trace folder %s on "
+                           "a file system that all nodes share?",
+                           s->conf->node, what, seconds_allowed(s), s->conf->trace);
+}
+
+/* Names the nodes from `first` on that are not connected. */
+static int peers_missing(const struct setup *s, uint32_t first, struct prism_error *err)
+{
+    char what[256] = "no connection from node";
+    size_t len = strlen(what);
+    const char *separator = " ";
+    for (uint32_t i = first; i < s->conf->nodes && len < sizeof what - 16; i++)
+        if (s->peers->sockets[i] < 0 && i != s->conf->node) {
+            len += (size_t)snprintf(what + len, sizeof what - len, "%s%u", separator, i);
+            separator = ", ";
+        }
+    if (len >= sizeof what - 16)
+        snprintf(what + len, sizeof what - len, ", ...");
+    return out_of_time(s, err, what);
+}
+
+static int accept_peers(struct setup *s, uint32_t first, struct prism_error *err)
+{
+    for (uint32_t count = s->conf->nodes - first; count;) {
+        if (wait_ready(s, s->listener, POLLIN, s->deadline_ns))
+            return peers_missing(s, first, err);
         int fd = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC);
-        if (fd >= 0 && greet(s, fd) >= 0)
+        if (fd >= 0 && greet(s, fd, false) >= 0)
             count--;
     }
     return 0;
@@ -206,20 +273,26 @@ static int accept_peers(struct setup *s, uint32_t count, struct prism_error *err
 
 static int connect_coordinator(struct setup *s, struct prism_error *err)
 {
-    char host[HOST_MAX_] = "?";
+    char host[HOST_MAX_] = "", what[HOST_MAX_ + 64];
     uint32_t port = 0;
-    while (left_ms(s)) {
+    while (clock_now_ns() < s->deadline_ns && !is_interrupted(s)) {
         if (!read_rendezvous(s, host, &port)) {
             int fd = connect_to(host, port);
-            if (fd >= 0 && greet(s, fd) == 0)
+            if (fd >= 0 && greet(s, fd, true) == 0)
                 return 0;
         }
         clock_sleep_until_ns(clock_now_ns() + 50000000);
     }
-    return prism_error_set(err, PRISM_EXIT_DAEMON,
-                           "node %u: no contact with the first node's prismd (%s) within %d s; is the trace folder %s on a file "
-                           "system that all nodes share?",
-                           s->conf->node, host, LINK_SETUP_SECONDS, s->conf->trace);
+    snprintf(what, sizeof what, "no contact with the first node's prismd%s%s", *host ? " on " : "", host);
+    return out_of_time(s, err, what);
+}
+
+static int lost_meanwhile(const struct setup *s, uint32_t node, struct prism_error *err)
+{
+    if (is_interrupted(s))
+        return prism_error_set(err, PRISM_EXIT_INTERRUPTED, "interrupted while the nodes connected");
+    return prism_error_set(err, PRISM_EXIT_DAEMON, "node %u (%s) was lost while the nodes connected", node,
+                           s->peers->names[node]);
 }
 
 /* The coordinator tells everyone where everyone listens; node i connects to the nodes 1 .. i-1. */
@@ -227,63 +300,83 @@ static int share_addresses(struct setup *s, struct prism_error *err)
 {
     uint32_t n = s->conf->nodes;
     for (uint32_t i = 1; i < n && s->conf->node == 0; i++)
-        if (full_io(s, s->peers->sockets[i], s->hosts, n * HOST_MAX_, true) ||
-            full_io(s, s->peers->sockets[i], s->ports, n * sizeof *s->ports, true))
-            return prism_error_set(err, PRISM_EXIT_DAEMON, "node %u was lost while the nodes connected", i);
-    if (s->conf->node && (full_io(s, s->peers->sockets[0], s->hosts, n * HOST_MAX_, false) ||
-                          full_io(s, s->peers->sockets[0], s->ports, n * sizeof *s->ports, false)))
-        return prism_error_set(err, PRISM_EXIT_DAEMON, "the first node was lost while the nodes connected");
+        if (give(s, s->peers->sockets[i], s->hosts, n * HOST_MAX_) || give(s, s->peers->sockets[i], s->ports, n * sizeof *s->ports))
+            return lost_meanwhile(s, i, err);
+    if (s->conf->node &&
+        (take(s, s->peers->sockets[0], s->hosts, n * HOST_MAX_) || take(s, s->peers->sockets[0], s->ports, n * sizeof *s->ports)))
+        return lost_meanwhile(s, 0, err);
     for (uint32_t i = 1; i < s->conf->node; i++) {
+        s->hosts[i][HOST_MAX_ - 1] = 0;
         int fd = connect_to(s->hosts[i], s->ports[i]);
-        if (fd < 0 || greet(s, fd) != (int)i)
+        if (fd < 0 || greet(s, fd, true) != (int)i)
             return prism_error_set(err, PRISM_EXIT_DAEMON, "node %u cannot reach node %u at %s port %u", s->conf->node, i,
                                    s->hosts[i], s->ports[i]);
     }
-    return s->conf->node ? accept_peers(s, n - 1 - s->conf->node, err) : 0;
+    return s->conf->node ? accept_peers(s, s->conf->node + 1, err) : 0;
 }
 
-/* The coordinator answers each node's pings in turn; the best round trip gives the offset. */
-static int align_clocks(struct setup *s, struct prism_error *err)
+/* Each node pings the coordinator; the best round trip gives the offset. The coordinator hears how far each may be off. */
+static int align_clock(struct setup *s, struct prism_error *err)
 {
     int64_t best = INT64_MAX;
-    for (uint32_t i = 1; i < s->conf->nodes && !s->conf->node; i++)
-        for (int k = 0; k < PINGS; k++) {
-            int64_t ping, pong;
-            if (full_io(s, s->peers->sockets[i], &ping, sizeof ping, false))
-                return prism_error_set(err, PRISM_EXIT_DAEMON, "node %u was lost while clocks were aligned", i);
-            pong = clock_now_ns();
-            if (full_io(s, s->peers->sockets[i], &pong, sizeof pong, true))
-                return prism_error_set(err, PRISM_EXIT_DAEMON, "node %u was lost while clocks were aligned", i);
-        }
-    for (int k = 0; k < PINGS && s->conf->node; k++) {
+    int fd = s->peers->sockets[0];
+    for (int k = 0; k < PINGS; k++) {
         int64_t sent = clock_now_ns(), theirs;
-        if (full_io(s, s->peers->sockets[0], &sent, sizeof sent, true) ||
-            full_io(s, s->peers->sockets[0], &theirs, sizeof theirs, false))
-            return prism_error_set(err, PRISM_EXIT_DAEMON, "the first node was lost while clocks were aligned");
+        if (give(s, fd, &sent, sizeof sent) || take(s, fd, &theirs, sizeof theirs))
+            return lost_meanwhile(s, 0, err);
         int64_t now = clock_now_ns();
         if (now - sent < best) {
             best = now - sent;
             s->peers->clock_offset_ns = theirs - (sent + best / 2);
-            s->peers->clock_error_ns = best / 2;
+            s->peers->clock_error_ns = (best + 1) / 2;
         }
     }
+    return give(s, fd, &s->peers->clock_error_ns, sizeof s->peers->clock_error_ns) ? lost_meanwhile(s, 0, err) : 0;
+}
+
+static int answer_pings(struct setup *s, uint32_t node, struct prism_error *err)
+{
+    int64_t ping, pong, error;
+    for (int k = 0; k < PINGS; k++) {
+        if (take(s, s->peers->sockets[node], &ping, sizeof ping))
+            return lost_meanwhile(s, node, err);
+        pong = clock_now_ns();
+        if (give(s, s->peers->sockets[node], &pong, sizeof pong))
+            return lost_meanwhile(s, node, err);
+    }
+    if (take(s, s->peers->sockets[node], &error, sizeof error))
+        return lost_meanwhile(s, node, err);
+    if (error > s->peers->clock_error_ns)
+        s->peers->clock_error_ns = error;
     return 0;
 }
 
-int link_setup(const struct conf *c, struct link_peers *out, struct prism_error *err)
+static int align_clocks(struct setup *s, struct prism_error *err)
 {
-    struct setup s = {.conf = c, .peers = out, .listener = -1,
-                      .deadline_ns = clock_now_ns() + LINK_SETUP_SECONDS * NSEC_PER_SEC};
-    *out = (struct link_peers){.sockets = malloc(c->nodes * sizeof *out->sockets)};
+    if (s->conf->node)
+        return align_clock(s, err);
+    for (uint32_t i = 1; i < s->conf->nodes; i++)
+        if (answer_pings(s, i, err))
+            return -1;
+    return 0;
+}
+
+int link_setup(const struct conf *c, bool (*interrupted)(void *ctx), void *ctx, struct link_peers *out,
+               struct prism_error *err)
+{
+    struct setup s = {.conf = c, .peers = out, .interrupted = interrupted, .ctx = ctx, .listener = -1};
+    s.deadline_ns = clock_now_ns() + seconds_allowed(&s) * NSEC_PER_SEC;
+    *out = (struct link_peers){.sockets = malloc(c->nodes * sizeof *out->sockets),
+                               .names = calloc(c->nodes, sizeof *out->names)};
     s.hosts = calloc(c->nodes, HOST_MAX_);
     s.ports = calloc(c->nodes, sizeof *s.ports);
-    if (!out->sockets || !s.hosts || !s.ports)
+    if (!out->sockets || !out->names || !s.hosts || !s.ports)
         abort();
     for (uint32_t i = 0; i < c->nodes; i++)
         out->sockets[i] = -1;
     int rc = listen_any(&s, err);
     if (!rc && !c->node)
-        rc = publish(&s, err) || accept_peers(&s, c->nodes - 1, err) ? -1 : 0;
+        rc = publish(&s, err) || accept_peers(&s, 1, err) ? -1 : 0;
     else if (!rc)
         rc = connect_coordinator(&s, err);
     if (!rc)
@@ -298,5 +391,17 @@ int link_setup(const struct conf *c, struct link_peers *out, struct prism_error 
         close(s.listener);
     free(s.hosts);
     free(s.ports);
+    if (rc)
+        link_peers_clear(c, out);
     return rc ? -1 : 0;
+}
+
+void link_peers_clear(const struct conf *c, struct link_peers *peers)
+{
+    for (uint32_t i = 0; i < c->nodes && peers->sockets; i++)
+        if (peers->sockets[i] >= 0)
+            close(peers->sockets[i]);
+    free(peers->sockets);
+    free(peers->names);
+    *peers = (struct link_peers){0};
 }

@@ -76,7 +76,7 @@ int main(int argc, char **argv)
     if (conf_read(&conf, argv + 1, &err) || elf_check(conf.executable, &err) ||
         (conf.nodes > 1 && file_make_dirs(conf.trace, 0755, &err)) || daemon_init(&d, &err)) {
         log_error("%s", err.text);
-        code = err.code;
+        code = err.code == PRISM_EXIT_INTERRUPTED && d.program_exit > 0 ? d.program_exit : err.code;
     } else {
         code = phases_run(&d);
     }

@@ -49,6 +49,8 @@ static void report_local(struct daemon *d, const struct bytes *result)
     bytes_put(&b, result->data, result->len);
     link_send(d, 0, LINK_DONE, &b);
     bytes_free(&b);
+    if (link_coordinator_lost(d)) /* nobody will say quit */
+        event_base_loopbreak(d->base);
 }
 
 static int load_graph(struct daemon *d, struct prism_error *err)
@@ -119,7 +121,11 @@ static int follow(struct daemon *d)
         if (d->failure.code && !d->ops)
             break;
     }
-    return lead.quit ? lead.exit_code : d->failure.code;
+    if (lead.quit)
+        return lead.exit_code;
+    if (link_speaks(d))
+        log_error("%s", d->failure.text);
+    return d->failure.code;
 }
 
 /* --- the coordinator --- */
