@@ -1,67 +1,114 @@
 #!/usr/bin/env bash
-# demo.sh --build FOLDER: the five-minute tour as one command (`make demo`).
+# The demo: a private one-box Slurm with software GPUs, a job of 1,024 ranks emulated on a handful of them, its report and
+# its line in Slurm's accounting. `make demo` runs it; what it makes stays in build/demo.
 #
-# Boots a private one-box Slurm with software GPUs, measures its network, submits
-#     srun --prism-emulate=1024 --prism-sandbox=0,513 moetrain ...
-# and prints the report and the job's accounting line. Leaves build/demo/report.json, network.json and output.txt; stops
-# the cluster whatever happens. Exit code: the program's.
+#   tests/demo.sh [--build build/release] [--world N] [--keep-cluster]
+#
+# Leaves build/demo/report.json, output.log (what srun printed), sacct.txt and the trace. The cluster is stopped whatever
+# happens. Exit code 0 when the job ended well and the report is complete.
 set -u
-build=build/release
+top=$(cd "$(dirname "$0")/.." && pwd) || exit 71
+cd "$top" || exit 71
+
+build=build/release world=1024 keep=''
 while [ $# -gt 0 ]; do
     case $1 in
-    --build) build=$2; shift 2 ;;
-    *) echo "demo.sh: unknown argument $1 (usage: demo.sh --build FOLDER)" >&2; exit 64 ;;
+        --build) build=${2:?--build needs a folder}; shift 2 ;;
+        --world) world=${2:?--world needs a number}; shift 2 ;;
+        --keep-cluster) keep=1; shift ;;
+        *) echo "usage: tests/demo.sh [--build build/release] [--world N] [--keep-cluster]" >&2; exit 64 ;;
     esac
 done
-cd "$(dirname "$(readlink -f "$0")")/.." || exit 71
-build=$(readlink -f "$build")
-out=$(readlink -f build)/demo
-rm -rf "$out"
-mkdir -p "$out" || exit 71
-cluster=$(mktemp -d /tmp/prism-demo.XXXXXX) || exit 71 # short: Unix sockets lie below it
-began=$(date +%s)
+build=$(cd "$build" && pwd) || exit 71
+demo=$(dirname "$build")/demo
+sandbox=0,$((world / 2 + 1))
+# TP 8 and PP 8; what is left is data parallel, of which at most eight ranks share the experts.
+expert=$((world / 64 < 8 ? world / 64 : 8))
+[ "$world" -ge 64 ] && [ $((world % 64)) -eq 0 ] && [ $((world / 64 % expert)) -eq 0 ] ||
+    { echo "tests/demo.sh: --world must be 64 times a power of two" >&2; exit 64; }
 
-say() { printf '[%4d s] %s\n' $(($(date +%s) - began)) "$*"; }
+say() { printf '\ndemo: %s (%s s)\n' "$*" "$SECONDS"; }
+
+# Sockets lie below it: the path must be short.
+box=$(mktemp -d /tmp/prism-demo.XXXXXX) || exit 71
+step=
 finish() {
-    contrib/onebox/onebox stop "$cluster" >/dev/null 2>&1
-    rm -rf "$cluster"
+    trap - EXIT INT TERM HUP
+    [ -z "$step" ] || kill -INT "$step" 2>/dev/null
+    if [ -n "$keep" ]; then
+        say "the cluster still runs: contrib/onebox/onebox stop $box"
+        return
+    fi
+    contrib/onebox/onebox stop "$box" >/dev/null 2>&1
+    rm -rf "$box"
 }
 trap finish EXIT
-trap 'exit 130' INT TERM
+trap 'finish; exit 130' INT
+trap 'finish; exit 143' TERM HUP
 
-say "starting a private Slurm cluster: 4 nodes of 8 software GPUs, with accounting"
-contrib/onebox/onebox start "$cluster" --nodes 4 --gpus 8 --plugins "$build/lib/slurm" --libdir "$build/lib" \
-    --bindir "$build/bin" --softgpu "$build/lib/softgpu" >"$out/onebox.txt" 2>&1 || { cat "$out/onebox.txt"; exit 71; }
-inside() { contrib/onebox/onebox exec "$cluster" -- env SOFTGPU_TIME_SCALE="${PRISM_DEMO_SCALE:-2}" "$@"; }
+inside() { contrib/onebox/onebox exec "$box" -- "$@"; }
 
-say "measuring its network with NCCL, once for the cluster: srun -N2 --ntasks-per-node=4 prism doctor --measure"
-# Node names of a one-box cluster do not resolve: say where rank 0 is.
-inside env MASTER_ADDR=127.0.0.1 timeout 150 srun -J measure -N2 --ntasks-per-node=4 --gpus-per-node=4 "$build/bin/prism" doctor --measure \
-    --max-seconds=0.1 --output="$out/network.json" 2>"$out/measure.txt" || { cat "$out/measure.txt"; exit 71; }
+# Run in the background so that a signal reaches the trap at once.
+run_step() {
+    timeout 540 "$@" &
+    step=$!
+    wait "$step"
+    local code=$?
+    step=
+    return $code
+}
 
-# The sandbox's two ranks run for real on one device each; six more devices help in capture and calibration.
-program=("$build/bin/moetrain" --tp=2 --pp=4 --ep=4 --layers=4 --iterations=4 --print-ranks=all)
-options=(--prism-emulate=1024 --prism-sandbox=0,513 --prism-assistants="${PRISM_DEMO_ASSISTANTS:-0}"
-    --prism-gpus-per-node=8 --prism-network="$out/network.json" --prism-trace="$out/trace")
-say "srun -N128 --ntasks-per-node=8 ${options[*]} moetrain ${program[*]:1}"
-inside env PRISM_NODES=4 PRISM_DEVICES_PER_NODE=2 timeout 420 srun -J moetrain -N128 --ntasks-per-node=8 --gpus-per-node=8 \
-    "${options[@]}" "${program[@]}" >"$out/output.txt"
+rm -rf "$demo"
+mkdir -p "$demo"
+say "booting a private Slurm cluster with software GPUs"
+contrib/onebox/onebox start "$box" --plugins "$build/lib/slurm" --softgpu "$build/lib/softgpu" || exit 71
+inside sinfo -o '%P %D nodes %t %G'
+
+say "measuring the links of its GPUs: two nodes, eight GPUs each"
+# All nodes of this cluster are this machine, and their names mean nothing to the resolver.
+MASTER_ADDR=127.0.0.1 run_step contrib/onebox/onebox exec "$box" -- srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --gpus-per-node=8 \
+    --overcommit --prism-emulate=0 "$build/bin/prism" doctor --measure --max-bytes=65536 --output="$demo/network.json" ||
+    exit 1
+
+# The job as one would submit it to 128 nodes of 8 GPUs; --prism-emulate makes a small one of it.
+job=(srun --job-name=prism-demo --nodes=$((world / 8)) --ntasks="$world" --gpus-per-node=8 --prism-emulate="$world"
+    --prism-sandbox="$sandbox" --prism-assistants=0 --prism-trace="$demo/trace" --prism-network="$demo/network.json"
+    "$build/bin/moetrain" --tp=8 --pp=8 --ep="$expert" --layers=8 --heads=8 --experts=8 --micro-batches=8 --iterations=3
+    --exact-sums --print-ranks="$sandbox")
+say "a job of $world ranks, of which ranks $sandbox run for real:"
+printf '%s ' "${job[@]}" | fold -s -w 110 | sed 's/^/    /'
+printf '\n\n'
+run_step contrib/onebox/onebox exec "$box" -- "${job[@]}" > >(tee "$demo/output.log") 2>&1
 code=$?
-cat "$out/output.txt"
-say "the job ended with exit code $code"
-[ -s "$out/trace/report.json" ] || exit $((code ? code : 71))
+sleep 0.3 # tee
+if [ "$code" -ne 0 ]; then
+    echo "demo: srun ended with exit code $code" >&2
+    exit "$code"
+fi
 
-"$build/bin/prism" report "$out/trace" --json --losses-from "$out/output.txt" >"$out/report.json" || exit 71
-"$build/bin/prism" report "$out/report.json"
+say "report"
+"$build/bin/prism" report "$demo/trace" --losses-from="$demo/output.log" --json >"$demo/report.json" || exit 1
+"$build/bin/prism" report "$demo/report.json"
 
-# slurmdbd gets the end of a job a few seconds late.
-fields=JobID,JobName,NNodes,AllocTRES%40,State,ExitCode,Elapsed,Comment%70
-for _ in $(seq 20); do
-    line=$(inside sacct -X -n --name moetrain -o "$fields")
-    case $line in *COMPLETED* | *FAILED* | *CANCELLED*) break ;; esac
-    sleep 0.5
+say "what Slurm's accounting has"
+fields=JobID,JobName,State,ExitCode,Elapsed,NNodes,AllocTRES%44,Comment%64
+for _ in $(seq 20); do # the database hears of a job a few seconds after its end
+    inside sacct --name=prism-demo --starttime=now-1hours --allocations --format="$fields" >"$demo/sacct.txt" 2>&1
+    grep -q COMPLETED "$demo/sacct.txt" && break
+    sleep 1
 done
-say "the job in the accounting (sacct):"
-inside sacct -X --name moetrain -o "$fields"
-say "done; the report is build/demo/report.json"
-exit $code
+cat "$demo/sacct.txt"
+grep -q COMPLETED "$demo/sacct.txt" || { echo "demo: sacct does not show the job as completed" >&2; exit 1; }
+
+python3 - "$demo/report.json" "$world" "$sandbox" <<'PY'
+import json, sys
+report, world, sandbox = json.load(open(sys.argv[1])), int(sys.argv[2]), sys.argv[3].split(",")
+for key in ("phases", "predicted_seconds", "pacing_us"):
+    assert report.get(key), f"the report lacks {key}"
+assert report["world"] == world and report["exit_origin"] == "program", "world or origin are wrong"
+assert all(report[key].get(rank) for key in ("iteration_seconds", "losses", "peak_memory_bytes") for rank in sandbox), \
+    "a sandbox rank is missing"
+assert world < 1024 or report["devices"] <= world / 100, f"{report['devices']} devices are more than 1 % of the world"
+PY
+[ $? -eq 0 ] || exit 1
+say "done; everything is in $demo"

@@ -13,7 +13,7 @@ class Case:
     sandbox: list
     arguments: dict  # moetrain options, without dashes; True = a flag
     gpus_per_node: int = GPUS_PER_NODE
-    iterations: int = 4
+    iterations: int = 5
     environment: dict = field(default_factory=dict)
     assistants: int = 1
 
@@ -48,7 +48,7 @@ CASES = [
 
 # What CI runs: small, but all of the path.
 SHORT = Case("short-8", "TP 2, PP 2, DP 2 (for CI)", 8, [0],
-             {"tp": 2, "pp": 2, "layers": 2, "micro-batches": 2}, iterations=3)
+             {"tp": 2, "pp": 2, "layers": 2, "micro-batches": 2})
 
 # The critical path runs through one kernel of a slow virtual rank, so that 5 % of one work value shows.
 PLANT = Case("plant-4", "PP 2, DP 2, one virtual rank bounds everything", 4, [0],

@@ -18,6 +18,12 @@ def first_difference(wanted, got):
     return None if len(wanted) == len(got) else min(len(wanted), len(got))
 
 
+def pacing_lateness(report, seconds):
+    """Share of the emulation by which gates opened late: their sum where the report has it, else the latest one."""
+    pacing = report.get("pacing_us") or {}
+    return pacing.get("sum", pacing.get("max", 0)) * 1e-6 / sum(seconds)
+
+
 def compare_rank(case, rank, transport, full_runs, emulated, report):
     """One row of the table: a sandbox rank of a case under one transport."""
     samples = [run.ranks[rank].seconds for run in full_runs]
@@ -26,7 +32,8 @@ def compare_rank(case, rank, transport, full_runs, emulated, report):
     mine = emulated.ranks[rank]
     original = full_runs[0].ranks[rank]
     late = [r.lateness for r in [*full_runs, emulated] if not math.isnan(r.lateness)]
-    lateness = max(late) if late else None
+    late.append(pacing_lateness(report, mine.seconds))
+    lateness = max(late) if len(late) > 1 else None
     numbers = first_difference(original.bits, mine.bits)
     return {
         "case": case.name, "about": case.about, "world": case.world, "sandbox": case.sandbox, "rank": rank,

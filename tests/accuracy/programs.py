@@ -154,8 +154,8 @@ def measure_network(tools, case, time_scale):
     if os.path.exists(path):
         return path
     env = tools.environment(time_scale, 1, os.path.join(tools.work, "stats-doctor"))
-    argv = [tools.launch, "-g", str(case.gpus_per_node), str(min(case.world, 32)), "--", tools.prism,
-            "doctor", "--measure", "--output", path]
+    argv = [tools.launch, "-g", str(case.gpus_per_node), str(min(case.world, 32)), "--", tools.prism, "doctor",
+            "--measure", "--max-bytes=262144", "--output", path]
     tools.call(argv, env, os.path.join(tools.work, f"doctor-{case.name}.log"), 900)
     return path
 
