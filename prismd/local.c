@@ -72,7 +72,9 @@ static void judge_exit(struct daemon *d, struct rank *r)
     int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     if (!d->failure.code)
         d->program_exit = code;
-    show_tail(r);
+    /* A signal that asks to end comes from outside (Slurm sends it to all of a step's processes): no fault to explain. */
+    if (!WIFSIGNALED(status) || (WTERMSIG(status) != SIGTERM && WTERMSIG(status) != SIGINT && WTERMSIG(status) != SIGHUP))
+        show_tail(r);
     if (WIFEXITED(status))
         daemon_fail(d, PRISM_EXIT_RANK, "rank %u ended with exit code %d in %s", r->number, code, d->ops->name);
     else

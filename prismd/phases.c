@@ -1,6 +1,7 @@
 #include "prismd/phases.h"
 
 #include <errno.h>
+#include <glob.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -125,7 +126,7 @@ static int follow(struct daemon *d)
         return lead.exit_code;
     if (link_speaks(d))
         log_error("%s", d->failure.text);
-    return d->failure.code;
+    return d->program_exit > 0 ? d->program_exit : d->failure.code;
 }
 
 /* --- the coordinator --- */
@@ -288,6 +289,18 @@ static int finish_capture(struct daemon *d, struct prism_error *err)
     return 0;
 }
 
+/* Payloads of an earlier capture, or of one that failed with a node that could not clean up any more. */
+static void remove_payloads(const struct daemon *d)
+{
+    char pattern[PATH_MAX];
+    glob_t found;
+    path_in_trace(d, "payload-*", pattern);
+    if (!glob(pattern, GLOB_NOSORT, NULL, &found))
+        for (size_t i = 0; i < found.gl_pathc; i++)
+            unlink(found.gl_pathv[i]);
+    globfree(&found);
+}
+
 static int capture(struct daemon *d)
 {
     struct prism_error err = {0};
@@ -302,12 +315,16 @@ static int capture(struct daemon *d)
     int rc = trace_manifest_write(d->conf->trace, &lead.manifest, &err);
     if (rc)
         daemon_fail(d, err.code, "%s", err.text);
+    else
+        remove_payloads(d);
     log_info("capturing %u ranks on %u node%s", d->conf->world, d->conf->nodes, d->conf->nodes > 1 ? "s" : "");
     if (!rc)
         rc = run_phase(d, PHASE_CAPTURE, TRANSPORT_PACED, all, d->conf->world, false, NULL);
     free(all);
     if (!rc && finish_capture(d, &err))
         rc = daemon_fail(d, err.code, "%s", err.text);
+    if (rc)
+        remove_payloads(d);
     lead.report.capture_seconds = (double)(clock_now_ns() - began) / 1e9;
     return rc;
 }
