@@ -174,7 +174,7 @@ static void print_calibration(FILE *out, const json_t *report)
     if (json_object_size(calibration) == 0)
         return;
     fprintf(out, LABEL, "calibration");
-    static const char *const keys[] = { "classes", "slices", "passes" };
+    static const char *const keys[] = { "classes", "ranks", "slices", "passes" };
     const char *between = "";
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
         const json_t *value = json_object_get(calibration, keys[i]);
@@ -203,13 +203,15 @@ static void print_ops(FILE *out, const json_t *report)
     }
 }
 
-static void print_notes(FILE *out, const json_t *report)
+static void print_numerics(FILE *out, const json_t *report)
 {
-    json_t *notes = json_object_get(report, "notes"), *note;
-    size_t i;
-    json_array_foreach(notes, i, note)
-        if (json_is_string(note))
-            fprintf(out, LABEL "%s\n", i ? "" : "notes", json_string_value(note));
+    json_int_t changes = json_integer_value(json_object_get(report, "live_size_changes"));
+    if (text(report, "numerics"))
+        fprintf(out, LABEL "%s", "numbers", text(report, "numerics"));
+    if (text(report, "numerics") && changes > 0)
+        fprintf(out, "; %lld groups had other sizes than in capture", (long long)changes);
+    if (text(report, "numerics"))
+        fputc('\n', out);
 }
 
 static void print_exit(FILE *out, const json_t *report)
@@ -220,8 +222,8 @@ static void print_exit(FILE *out, const json_t *report)
     const char *origin = text(report, "exit_origin");
     fprintf(out, LABEL "%lld%s%s\n", "exit code", (long long)json_integer_value(code),
             origin ? ", from " : "", !origin ? "" : strcmp(origin, "program") == 0 ? "the program" : "Prism itself");
-    if (text(report, "error"))
-        fprintf(out, LABEL "%s\n", "error", text(report, "error"));
+    if (text(report, "failure"))
+        fprintf(out, LABEL "%s\n", "failure", text(report, "failure"));
 }
 
 void report_print(FILE *out, const json_t *report)
@@ -237,7 +239,7 @@ void report_print(FILE *out, const json_t *report)
     print_memory(out, report);
     print_pacing(out, report);
     print_ops(out, report);
-    print_notes(out, report);
+    print_numerics(out, report);
     print_exit(out, report);
 }
 
@@ -253,6 +255,30 @@ static void set_at(json_t *object, const char *rank, size_t index, double value)
         json_array_append_new(list, json_null());
     /* jansson cannot hold infinities; a diverged loss is null, as in the lists of other tools. */
     json_array_set_new(list, index, isfinite(value) ? json_real(value) : json_null());
+}
+
+static int compare_ranks(const void *a, const void *b)
+{
+    unsigned long x = strtoul(*(const char *const *)a, NULL, 10), y = strtoul(*(const char *const *)b, NULL, 10);
+    return (x > y) - (x < y);
+}
+
+/* A copy with the keys, which are ranks, in ascending order; the original is released. */
+static json_t *sorted_by_rank(json_t *object)
+{
+    size_t n = 0;
+    const char **keys = calloc(json_object_size(object) + 1, sizeof(*keys)), *key;
+    json_t *value, *sorted = json_object();
+    if (!keys)
+        abort();
+    json_object_foreach(object, key, value)
+        keys[n++] = key;
+    qsort(keys, n, sizeof(*keys), compare_ranks);
+    for (size_t i = 0; i < n; i++)
+        json_object_set(sorted, keys[i], json_object_get(object, keys[i]));
+    free(keys);
+    json_decref(object);
+    return sorted;
 }
 
 #define MAX_ITERATION 1000000u
@@ -283,7 +309,7 @@ int report_add_losses(json_t *report, const char *path, struct prism_error *err)
     free(line);
     if (in != stdin)
         fclose(in);
-    json_object_set_new(report, "losses", losses);
-    json_object_set_new(report, "grad_norms", norms);
+    json_object_set_new(report, "losses", sorted_by_rank(losses));
+    json_object_set_new(report, "grad_norms", sorted_by_rank(norms));
     return used;
 }
