@@ -147,6 +147,20 @@ CAPTURE_RT(cudaStreamBeginCapture, 1, (cudaStream_t stream, enum cudaStreamCaptu
 CAPTURE_RT(cudaStreamBeginCapture_ptsz, 1, (cudaStream_t stream, enum cudaStreamCaptureMode mode), (stream, mode))
 CAPTURE_RT(cudaStreamEndCapture, -1, (cudaStream_t stream, cudaGraph_t *graph), (stream, graph))
 CAPTURE_RT(cudaStreamEndCapture_ptsz, -1, (cudaStream_t stream, cudaGraph_t *graph), (stream, graph))
+CAPTURE_RT(cudaStreamBeginCaptureToGraph, 1,
+           (cudaStream_t stream, cudaGraph_t graph, const void *after, const void *edges, size_t n,
+            enum cudaStreamCaptureMode mode),
+           (stream, graph, after, edges, n, mode))
+CAPTURE_RT(cudaStreamBeginCaptureToGraph_ptsz, 1,
+           (cudaStream_t stream, cudaGraph_t graph, const void *after, const void *edges, size_t n,
+            enum cudaStreamCaptureMode mode),
+           (stream, graph, after, edges, n, mode))
+CAPTURE_DRV(cuStreamBeginCaptureToGraph, 1,
+            (CUstream stream, CUgraph graph, const void *after, const void *edges, size_t n, CUstreamCaptureMode mode),
+            (stream, graph, after, edges, n, mode))
+CAPTURE_DRV(cuStreamBeginCaptureToGraph_ptsz, 1,
+            (CUstream stream, CUgraph graph, const void *after, const void *edges, size_t n, CUstreamCaptureMode mode),
+            (stream, graph, after, edges, n, mode))
 CAPTURE_DRV(cuStreamBeginCapture_v2, 1, (CUstream stream, CUstreamCaptureMode mode), (stream, mode))
 CAPTURE_DRV(cuStreamBeginCapture_v2_ptsz, 1, (CUstream stream, CUstreamCaptureMode mode), (stream, mode))
 CAPTURE_DRV(cuStreamEndCapture, -1, (CUstream stream, CUgraph *graph), (stream, graph))

@@ -151,6 +151,24 @@ static bool free_in_capture(uint64_t pointer)
 FREE(cudaError_t, REAL_CUDART, RT_FAILURE, cudaFree, "cudaFree", void *)
 FREE(CUresult, REAL_CUDA, DRV_FAILURE, cuMemFree, "cuMemFree_v2", CUdeviceptr)
 
+/* A reset would take the region, events and communicators from under Prism; programs call it to end with everything freed,
+ * so that is what it does. */
+PRISM_EXPORT cudaError_t cudaDeviceReset(void)
+{
+    __typeof__(&cudaDeviceReset) real = REAL_NAMED(REAL_CUDART, cudaDeviceReset, "cudaDeviceReset");
+    if (!real)
+        return RT_FAILURE;
+    if (!frame_enter())
+        return real();
+    struct sync sync;
+    sync_begin_device(&sync);
+    CUDA_MUST(driver(cuCtxSynchronize)());
+    memory_free_all();
+    sync_end(&sync);
+    frame_leave();
+    return cudaSuccess;
+}
+
 /* Pinned host memory: synchronises too, and is not device memory. */
 #define FREE_HOST(result, library, failure, name)                       \
     PRISM_EXPORT result name(void *pointer)                             \

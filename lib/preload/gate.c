@@ -40,22 +40,41 @@ void gate_wait(const struct gate *g, enum gate_word word)
                                           CU_STREAM_WAIT_VALUE_GEQ));
 }
 
+/* How much of bytes at offset lies in one registered chunk. */
+static uint64_t in_chunk(uint64_t offset, uint64_t bytes)
+{
+    uint64_t n = SESSION_CHUNK - offset % SESSION_CHUNK;
+    return n < bytes ? n : bytes;
+}
+
+static void copy_out(CUstream stream, uint64_t offset, const void *from, uint64_t bytes)
+{
+    CUdeviceptr device = (CUdeviceptr)(uintptr_t)from;
+    for (uint64_t n; bytes; offset += n, device += n, bytes -= n) {
+        n = in_chunk(offset, bytes);
+        CUDA_MUST(driver(cuMemcpyDtoHAsync)(session.region + offset, device, n, stream));
+    }
+}
+
+static void copy_in(CUstream stream, void *to, uint64_t offset, uint64_t bytes)
+{
+    CUdeviceptr device = (CUdeviceptr)(uintptr_t)to;
+    for (uint64_t n; bytes; offset += n, device += n, bytes -= n) {
+        n = in_chunk(offset, bytes);
+        CUDA_MUST(driver(cuMemcpyHtoDAsync)(device, session.region + offset, n, stream));
+    }
+}
+
 void gate_copy_inputs(const struct gate *g)
 {
     for (uint32_t i = 0; i < g->n; i++)
-        if (g->parts[i].in_bytes)
-            CUDA_MUST(driver(cuMemcpyDtoHAsync)(session.region + g->parts[i].in_offset,
-                                                (CUdeviceptr)(uintptr_t)g->operations[i].send, g->parts[i].in_bytes,
-                                                g->stream->handle));
+        copy_out(g->stream->handle, g->parts[i].in_offset, g->operations[i].send, g->parts[i].in_bytes);
 }
 
 void gate_copy_outputs(const struct gate *g)
 {
     for (uint32_t i = 0; i < g->n; i++)
-        if (g->parts[i].out_bytes)
-            CUDA_MUST(driver(cuMemcpyHtoDAsync)((CUdeviceptr)(uintptr_t)g->operations[i].recv,
-                                                session.region + g->parts[i].out_offset, g->parts[i].out_bytes,
-                                                g->stream->handle));
+        copy_in(g->stream->handle, g->operations[i].recv, g->parts[i].out_offset, g->parts[i].out_bytes);
 }
 
 /* --- room in the region --- */
@@ -195,6 +214,7 @@ void gate_issue(struct comm *c, const struct operation *o, uint32_t n)
     struct gate g = {.operations = o, .parts = parts, .n = n, .stream = streams_get(o[0].stream, false)};
     check_waiting(g.stream);
     g.use = take_room(&o[0], room_for(parts, n));
+    session_register(g.use.offset + g.use.bytes);
     lay_out(parts, n, g.use.offset);
     tie_streams(g.stream, o, n, true);
     struct msg_node node = {.stream = g.stream->number,

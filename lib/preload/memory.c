@@ -68,6 +68,21 @@ bool memory_remove(enum memory_kind kind, uint64_t key)
     return found;
 }
 
+void memory_free_all(void)
+{
+    struct allocation *a, *next;
+    pthread_mutex_lock(&lock);
+    HASH_ITER(hh, allocations, a, next)
+    {
+        HASH_DEL(allocations, a);
+        live -= a->bytes;
+        if (a->id.kind == MEMORY_POINTER)
+            driver(cuMemFree)((CUdeviceptr)a->id.key);
+        free(a);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
 void memory_report(void)
 {
     pthread_mutex_lock(&lock);

@@ -15,6 +15,8 @@ enum memory_kind { MEMORY_POINTER, MEMORY_HANDLE };
 void memory_add(enum memory_kind kind, uint64_t key, uint64_t bytes);
 /* False if it is not ours to count. */
 bool memory_remove(enum memory_kind kind, uint64_t key);
+/* Free all device memory of the program for real (cudaDeviceReset). */
+void memory_free_all(void);
 /* Send MSG_MEMORY now. */
 void memory_report(void);
 

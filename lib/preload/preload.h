@@ -46,6 +46,10 @@ bool session_is_off(void);
 bool session_connect(void);
 /* First CUDA or NCCL use: connect and set CUDA up. False: this process is no rank. Ends the process on failure. */
 bool session_use(void);
+/* CUDA must know the region's pages before a stream uses them. Registering pins memory, so it is done in chunks, as far
+ * as the staging heap has been used; a copy may not cross the border of two (SESSION_CHUNK). session_lock held. */
+#define SESSION_CHUNK ((size_t)32 << 20)
+void session_register(size_t end);
 /* A child after fork: drop the connection, pass everything through. */
 void session_forget(void);
 

@@ -131,6 +131,19 @@ static void enter_context(void)
     CUDA_MUST(driver(cuCtxSetCurrent)(session.context));
 }
 
+void session_register(size_t end)
+{
+    static size_t registered;
+    while (registered < end) {
+        size_t n = session.region_size - registered;
+        if (n > SESSION_CHUNK)
+            n = SESSION_CHUNK;
+        CUDA_MUST(driver(cuMemHostRegister)(session.region + registered, n,
+                                            CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_PORTABLE));
+        registered += n;
+    }
+}
+
 /* activation held */
 static void set_up_cuda(void)
 {
@@ -141,8 +154,7 @@ static void set_up_cuda(void)
     connections_widen();
     enter_context();
     connections_restore();
-    CUDA_MUST(driver(cuMemHostRegister)(session.region, session.region_size,
-                                        CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_PORTABLE));
+    session_register(REGION_HEAP_OFFSET);
     CUDA_MUST(driver(cuMemHostGetDevicePointer)(&session.region_device, session.region, 0));
     if (session.record_times)
         times_start();

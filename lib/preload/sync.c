@@ -55,12 +55,13 @@ static void join_streams(int64_t now)
 
 void sync_end(const struct sync *sync)
 {
+    if (!sync->n)
+        return;
     int64_t now = clock_now_ns();
     session_lock();
     for (uint32_t i = 0; i < sync->n; i++)
         node_send_at(GRAPH_SYNC, 0, sync->records[i], i ? now : frame.enter_ns, now);
-    if (sync->n)
-        join_streams(now);
+    join_streams(now);
     if (session.phase == PHASE_CAPTURE)
         memory_free_deferred();
     session_unlock();

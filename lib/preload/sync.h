@@ -18,7 +18,7 @@ struct sync {
 void sync_begin_stream(struct sync *sync, CUstream handle, bool per_thread);
 void sync_begin_device(struct sync *sync);
 void sync_begin_event(struct sync *sync, CUevent event);
-/* After the real call. */
+/* After the real call; nothing if it waited for nothing. */
 void sync_end(const struct sync *sync);
 
 #endif

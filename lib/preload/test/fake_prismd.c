@@ -87,6 +87,15 @@ static void execute(const struct fake *f, int out, const char *const *args)
     _exit(127);
 }
 
+/* Participants of a real communicator: a device each, or with $PRISM_TEST_ONE_DEVICE (a machine with one real GPU) all on
+ * one, which NCCL allows between what it takes for different hosts. */
+static void choose_device(uint32_t participant)
+{
+    char number[16];
+    snprintf(number, sizeof number, "%u", participant);
+    setenv(getenv("PRISM_TEST_ONE_DEVICE") ? "NCCL_HOSTID" : "CUDA_VISIBLE_DEVICES", number, 1);
+}
+
 static void become_rank(const struct fake *f, uint32_t rank, int out, const char *const *args)
 {
     char number[16];
@@ -100,10 +109,8 @@ static void become_rank(const struct fake *f, uint32_t rank, int out, const char
     setenv("PRISM_KEY", "0123456789abcdef0123456789abcdef", 1);
     if (!f->bare)
         setenv("LD_PRELOAD", in_build("lib/libprism.so"), 1);
-    if (f->transport == TRANSPORT_NCCL) {
-        snprintf(number, sizeof number, "%u", rank);
-        setenv("CUDA_VISIBLE_DEVICES", number, 1);
-    }
+    if (f->transport == TRANSPORT_NCCL)
+        choose_device(rank);
     execute(f, out, args);
 }
 
@@ -167,15 +174,14 @@ static uint8_t real_id[MSG_UID_LEN];
 /* It makes the unique id and prints it in hexadecimal digits. */
 static void start_assistant(const struct fake *f, const char *act)
 {
-    char size[16], device[16], text[2 * MSG_UID_LEN + 1];
+    char size[16], text[2 * MSG_UID_LEN + 1];
     int out[2];
     snprintf(size, sizeof size, "%u", f->nranks + 1);
-    snprintf(device, sizeof device, "%u", f->nranks);
     assert_int_equal(pipe(out), 0);
     assistant = fork();
     if (!assistant) {
         close(out[0]);
-        setenv("CUDA_VISIBLE_DEVICES", device, 1);
+        choose_device(f->nranks);
         execute(f, out[1], (const char *const[]){"assistant", size, act, NULL});
     }
     close(out[1]);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cuda.h>
@@ -270,6 +271,57 @@ static void act_plain(void)
     tear_down();
 }
 
+static void act_reset(void)
+{
+    set_up();
+    put(1);
+    CHECK(ncclAllReduce(buffer, buffer, N, ncclFloat, ncclSum, comm, stream));
+    CHECK(cudaDeviceReset());
+    printf("reset\n");
+}
+
+/* Larger than what is registered with CUDA at a time: every word comes through. */
+static void act_wide(void)
+{
+    size_t count = 9 << 20, wrong = 0;
+    float *wide, *back = malloc(count * sizeof *back);
+    set_up();
+    CHECK(cudaMalloc((void **)&wide, count * sizeof *wide));
+    for (size_t i = 0; i < count; i++)
+        back[i] = (float)(i % 1000);
+    CHECK(cudaMemcpy(wide, back, count * sizeof *back, cudaMemcpyHostToDevice));
+    CHECK(ncclAllReduce(wide, wide, count, ncclFloat, ncclSum, comm, stream));
+    CHECK(cudaStreamSynchronize(stream));
+    CHECK(cudaMemcpy(back, wide, count * sizeof *back, cudaMemcpyDeviceToHost));
+    for (size_t i = 0; i < count; i++)
+        wrong += back[i] != (float)(i % 1000 * (size_t)world);
+    printf("wrong %zu\n", wrong);
+    free(back);
+    CHECK(cudaFree(wide));
+    tear_down();
+}
+
+/* The staging heap grows into memory not registered yet while gates are closed: the host must not wait for the late peer. */
+static void act_grow(void)
+{
+    size_t count = 2 << 20;
+    float *each[8];
+    set_up();
+    for (int i = 0; i < 8; i++) {
+        CHECK(cudaMalloc((void **)&each[i], count * sizeof(float)));
+        CHECK(cudaMemset(each[i], 0, count * sizeof(float)));
+    }
+    CHECK(cudaDeviceSynchronize());
+    if (rank)
+        sleep(3);
+    time_t before = time(NULL);
+    for (int i = 0; i < 8; i++)
+        CHECK(ncclAllReduce(each[i], each[i], count, ncclFloat, ncclSum, comm, stream));
+    printf("waited %d\n", time(NULL) - before >= 3);
+    CHECK(cudaStreamSynchronize(stream));
+    tear_down();
+}
+
 static void act_average(void)
 {
     set_up();
@@ -338,7 +390,7 @@ int main(int argc, char **argv)
     } acts[] = {
         {"allreduce", act_allreduce}, {"group", act_group}, {"split", act_split}, {"fork", act_fork},
         {"connections", act_connections}, {"names", act_names}, {"local", act_local}, {"large", act_large},
-        {"many", act_many}, {"store", act_store}, {"bad", act_bad}, {"plain", act_plain}, {"average", act_average},
+        {"many", act_many}, {"store", act_store}, {"bad", act_bad}, {"plain", act_plain}, {"average", act_average}, {"reset", act_reset}, {"wide", act_wide}, {"grow", act_grow},
     };
     for (size_t i = 0; i < sizeof acts / sizeof *acts; i++)
         if (!strcmp(act, acts[i].name)) {

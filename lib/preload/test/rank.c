@@ -263,6 +263,35 @@ static void heap_too_small(void **state)
     assert_output(&f->ranks[0], "many done");
 }
 
+static void wide_copies(void **state)
+{
+    struct fake *f = fresh(PHASE_CAPTURE);
+    f->region_size = 256 << 20;
+    RUN(f, 2, "wide");
+    assert_exit(&f->ranks[0], 0);
+    assert_output(&f->ranks[0], "wrong 0");
+}
+
+static void host_goes_on_while_the_heap_grows(void **state)
+{
+    struct fake *f = fresh(PHASE_CAPTURE);
+    f->region_size = 256 << 20;
+    RUN(f, 2, "grow");
+    assert_exit(&f->ranks[0], 0);
+    assert_output(&f->ranks[0], "waited 0");
+}
+
+static void reset_frees_all(void **state)
+{
+    struct fake *f = fresh(PHASE_EMULATE);
+    f->world = 2;
+    RUN(f, 1, "reset");
+    assert_exit(&f->ranks[0], 0);
+    assert_int_equal(f->ranks[0].live_bytes, 0);
+    assert_int_equal(f->ranks[0].peak_bytes, 4000);
+    assert_true(f->ranks[0].bye);
+}
+
 static void store_port_is_told(void **state)
 {
     char line[32];
@@ -364,6 +393,9 @@ int main(void)
         cmocka_unit_test(functions_by_name_are_ours),
         cmocka_unit_test(one_rank_communicator),
         cmocka_unit_test(heap_too_small),
+        cmocka_unit_test(wide_copies),
+        cmocka_unit_test(host_goes_on_while_the_heap_grows),
+        cmocka_unit_test(reset_frees_all),
         cmocka_unit_test(store_port_is_told),
         cmocka_unit_test(bad_arguments),
         cmocka_unit_test(passes_through_when_no_rank),
