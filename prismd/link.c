@@ -62,8 +62,8 @@ static void lost(struct peer *p)
     daemon_fail(d, PRISM_EXIT_DAEMON,
                 "node %u (%s): its prismd has ended or cannot be reached; was it killed there (memory limit, administrator)?",
                 p->node, p->name);
-    /* A failure that came before does not wake the loop again, and nobody will say quit. */
-    if (!p->node && !d->ops)
+    /* A failure that came before does not wake the loop again, and nobody will say done or quit. */
+    if (!d->ops && (!p->node || !d->conf->node))
         event_base_loopbreak(d->base);
 }
 

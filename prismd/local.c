@@ -213,7 +213,10 @@ static void on_peer_fail(struct daemon *d, uint32_t from, struct bytes_reader *b
         snprintf(d->failure.text, sizeof d->failure.text, "%s", text);
     }
     free(text);
-    local.told = true; /* by its origin */
+    /* Its origin has told all, but between phases: who began the next one since then needs to hear it behind that. */
+    if (!d->conf->node)
+        tell_others(d);
+    local.told = true;
     local_stop(d);
 }
 

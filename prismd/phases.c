@@ -119,7 +119,7 @@ static int follow(struct daemon *d)
 {
     while (!lead.quit) {
         event_base_dispatch(d->base);
-        if (d->failure.code && !d->ops)
+        if (link_coordinator_lost(d) && !d->ops)
             break;
     }
     if (lead.quit)

@@ -4,7 +4,8 @@
  *   looper FAULT_FILE ITERATIONS [MILLISECONDS]
  *
  * FAULT_FILE, read in every iteration, may hold one line "crash R I", "exit R I CODE" or "hang R I": what rank R does
- * at the start of iteration I. Prints "rank R iteration I sum S" and at the end "rank R done".
+ * at the start of iteration I. Prints "rank R iteration I sum S" and at the end "rank R done", with the program's view of
+ * CUDA_DEVICE_MAX_CONNECTIONS if it is set.
  */
 #include <cuda_runtime_api.h>
 #include <nccl.h>
@@ -117,6 +118,9 @@ int main(int argc, char **argv)
         usleep((useconds_t)pause_ms * 1000);
     }
     nccl(ncclCommDestroy(comm));
+    const char *connections = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+    if (connections)
+        printf("rank %d connections %s\n", rank, connections);
     printf("rank %d done\n", rank);
     return 0;
 }

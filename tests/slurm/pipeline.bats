@@ -1,0 +1,279 @@
+# The whole path on a private Slurm with software GPUs: capture, calibration and emulation under srun on one node and on
+# four; interruptions and killed daemons. moetrain's losses are those of a plain run.
+
+load helper
+
+world16=(--tp=2 --pp=2 --ep=2 --iterations=3 --exact-sums --print-ranks=all)
+stages=(--pp=4 --layers=4 --moe-every=0 --micro-batches=4 --variable-seq --iterations=2 --exact-sums --print-ranks=all)
+
+lacks_pipeline() {
+    local file
+    lacks_plugins
+    for file in bin/prismd bin/moetrain test/looper lib/libprism.so lib/softgpu/libcuda.so.1; do
+        [ -e "$PRISM_BUILD/$file" ] || echo "$file is not built"
+    done
+}
+
+setup_file() {
+    [ -z "$(lacks_pipeline)" ] || return 0
+    local name
+    for name in $(compgen -e | grep -E '^(PRISM_|SLURM_|SOFTGPU_|RANK$|WORLD_SIZE$|LOCAL_RANK$|MASTER_|CUDA_)'); do
+        case $name in PRISM_BUILD | PRISM_SOURCE) ;; *) unset "$name" ;; esac
+    done
+    WORK=$(mktemp -d)
+    export WORK SOFTGPU_TIME_SCALE=0.05 PRISM_NETWORK=$PRISM_SOURCE/tests/fixtures/network.json
+    export moetrain=$PRISM_BUILD/bin/moetrain looper=$PRISM_BUILD/test/looper
+    cd "$WORK"
+    mkdir -m 700 softgpu
+    (
+        export LD_LIBRARY_PATH=$PRISM_BUILD/lib/softgpu SOFTGPU_DIR=$WORK/softgpu
+        timeout 120 "$PRISM_SOURCE/contrib/moetrain/launch.sh" -g 4 16 -- "$moetrain" "${world16[@]}" >plain16 3>&-
+        timeout 120 "$PRISM_SOURCE/contrib/moetrain/launch.sh" -g 4 8 -- "$moetrain" "${stages[@]}" >plain8 3>&-
+    )
+    cluster_start --nodes 4 --gpus 8 --plugins "$PRISM_BUILD/lib/slurm" --libdir "$PRISM_BUILD/lib" \
+        --bindir "$PRISM_BUILD/bin" --softgpu "$PRISM_BUILD/lib/softgpu"
+    # Interruptions want srun itself, not a shell around it.
+    eval "$("$onebox" env "$CLUSTER")"
+    # What emulation is interrupted in.
+    emulated_loop auto >&2
+}
+
+teardown_file() {
+    cluster_stop
+    [ -z "${WORK:-}" ] || rm -rf "$WORK"
+}
+
+setup() {
+    local reason
+    reason=$(lacks_pipeline | head -n 1)
+    [ -z "$reason" ] || skip "$reason"
+    cd "$WORK"
+    rm -f fault
+    ls -A /dev/shm | sort >shm-before
+}
+
+teardown() {
+    [ -z "${run:-}" ] || ! kill -0 "$run" 2>/dev/null || timeout 30 scancel --name=loop --signal=KILL 3>&-
+}
+
+# --- plain runs against emulated ones ---
+
+lines_of() { sed -nE "s/^([0-9]+: )?(rank $1 (iteration|peak).*)/\2/p" "$2" | sed -E 's/ seconds [0-9.]+//'; }
+
+same_as_plain() { # PLAIN RANK...: losses, gradient norms and peak memory, bit by bit
+    local plain=$1 rank
+    shift
+    for rank in "$@"; do
+        [ -n "$(lines_of "$rank" "$plain")" ] || { echo "no rank $rank in $plain"; return 1; }
+        diff <(lines_of "$rank" "$plain") <(lines_of "$rank" out) || { cat err; return 1; }
+    done
+}
+
+# emulated NODES DEVICES srun arguments...: standard output in ./out, standard error in ./err
+emulated() {
+    local nodes=$1 devices=$2 code=0
+    shift 2
+    PRISM_NODES=$nodes PRISM_DEVICES_PER_NODE=$devices timeout 120 srun --label --gpus-per-node=4 --prism-gpus-per-node=4 \
+        --prism-assistants=0 "$@" >out 2>err 3>&- </dev/null || code=$?
+    [ $code -eq 0 ] || { echo "exit code $code:"; cat err; return 1; }
+}
+
+phase_seconds() { python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["phases"][sys.argv[2]])' "$1/report.json" "$2"; }
+
+@test "one node: captured, calibrated, emulated; losses of the plain run" {
+    emulated 1 4 -n 16 --prism-emulate=16 --prism-sandbox=0,9 --prism-trace="$WORK/one" "$moetrain" "${world16[@]}"
+    same_as_plain plain16 0 9
+    [ "$(grep -c ' iteration ' out)" -eq 6 ]
+    grep -q 'capturing 16 ranks on 1 node$' err
+    nothing_left one
+}
+
+@test "four nodes: two ranks of one tensor group on different nodes; the second run only emulates" {
+    local run=(-n 16 --prism-emulate=16 --prism-sandbox=0,1,9 --prism-trace="$WORK/four" "$moetrain" "${world16[@]}")
+    emulated 4 2 "${run[@]}"
+    same_as_plain plain16 0 1 9
+    grep -q 'capturing 16 ranks on 4 nodes' err
+    grep -q '^0: rank 0 ' out
+    grep -q '^1: rank 1 ' out
+    grep -q '^2: rank 9 ' out
+    [ "$(phase_seconds four capture)" != 0.0 ]
+
+    emulated 4 2 "${run[@]}"
+    same_as_plain plain16 0 1 9
+    [ "$(phase_seconds four capture)" = 0.0 ]
+    [ "$(phase_seconds four calibrate)" = 0.0 ]
+    ! grep -qE 'captur|calibrat' err
+    python3 -c '
+import json
+r = json.load(open("four/report.json"))
+assert r["world"] == 16 and r["nodes"] == 4 and r["sandbox"] == [0, 1, 9], r
+assert all(len(r["iteration_seconds"][k]) == 3 and r["peak_memory_bytes"][k] > 0 for k in ("0", "1", "9")), r
+assert r["exit_code"] == 0 and r["exit_origin"] == "program" and r["clock_error_us"] > 0, r'
+    nothing_left four
+}
+
+@test "a sandbox rank in every pipeline stage, sequences of varying length, CUDA_DEVICE_MAX_CONNECTIONS=1" {
+    export CUDA_DEVICE_MAX_CONNECTIONS=1
+    emulated 4 2 -n 8 --prism-emulate=8 --prism-sandbox=0,2,4,6 --prism-trace="$WORK/stages" "$moetrain" "${stages[@]}"
+    same_as_plain plain8 0 2 4 6
+    nothing_left stages
+}
+
+@test "the program reads its own CUDA_DEVICE_MAX_CONNECTIONS in every phase" {
+    CUDA_DEVICE_MAX_CONNECTIONS=1 emulated 2 2 -n 4 --prism-emulate=4 --prism-sandbox=0,2 --prism-trace="$WORK/connections" \
+        "$looper" fault 3
+    [ "$(grep -c 'connections 1$' out)" -eq 2 ]
+    [ "$(cat connections/logs/capture.rank? | grep -c 'connections 1$')" -eq 4 ]
+    [ "$(cat connections/logs/calibrate.rank? | grep -c 'connections 1$')" -eq 4 ]
+}
+
+@test "sbatch: a script with #SBATCH lines" {
+    cat >job.sh <<'S'
+#!/bin/bash
+#SBATCH -N 2 --ntasks-per-node=4 --gpus-per-node=4 --output=job.out
+#SBATCH --prism-emulate --prism-sandbox=0,5 --prism-assistants=0 --prism-gpus-per-node=4
+srun --prism-trace="$PWD/batch" "$looper" fault 4
+S
+    timeout 120 sbatch --wait job.sh 3>&- || { cat job.out; false; }
+    grep -qx 'rank 0 iteration 3 sum 52' job.out
+    grep -qx 'rank 5 iteration 3 sum 52' job.out
+    ! grep -q '^rank 1 ' job.out
+    nothing_left batch
+}
+
+# --- interruptions ---
+
+# A run of looper with a sandbox rank on each of the four nodes. auto: the trace ./loop that is interrupted in emulation.
+emulated_loop() { # PHASE
+    local trace=$WORK/loop
+    [ "$1" != capture ] || trace=$WORK/fresh
+    # As from a terminal: a background job of a shell ignores SIGINT.
+    PRISM_NODES=4 PRISM_DEVICES_PER_NODE=2 timeout --foreground 120 python3 -c '
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+os.execvp(sys.argv[1], sys.argv[1:])' srun --job-name=loop -n 8 --gpus-per-node=2 --prism-emulate=8 --prism-gpus-per-node=2 \
+        --prism-sandbox=0,2,4,6 --prism-assistants=0 --prism-trace="$trace" --prism-phase="$1" "$looper" fault 8 5 \
+        >loop.out 2>loop.err 3>&- </dev/null
+}
+
+# Start one that hangs in PHASE (rank 4, iteration 5) and wait until it does. Sets $run: the pid of timeout, whose child
+# is srun.
+start_hanging() {
+    rm -rf fresh loop.out loop.err
+    echo "hang 4 5" >fault
+    emulated_loop "$1" &
+    run=$!
+    local progress=loop.out
+    [ "$1" != capture ] || progress=fresh/logs/capture.rank0
+    within 60 grep -qs 'rank 0 iteration 4' "$progress" || { cat loop.err; return 1; }
+}
+
+srun_pid() { pgrep -P "$(pgrep -P "$run" -x timeout || echo "$run")" -x srun | head -n 1; }
+
+ended_with() { # CODE...: the run ends with one of these
+    local code=0 expected
+    wait "$run" || code=$?
+    for expected in "$@"; do [ "$code" -ne "$expected" ] || return 0; done
+    echo "exit code $code, expected $*:"
+    cat loop.err
+    return 1
+}
+
+# Processes of this cluster's steps, other than zombies.
+step_processes() {
+    local environ pid exe
+    for environ in $(grep -lsaF "ONEBOX_DIR=$CLUSTER" /proc/[0-9]*/environ); do
+        pid=${environ#/proc/} pid=${pid%/environ}
+        exe=$(readlink "/proc/$pid/exe") || continue
+        case $exe in "$PRISM_BUILD"/*) echo "$pid $exe" ;; esac
+    done
+}
+nodes_idle() { [ "$(timeout 20 sinfo -h -N -o %t 3>&- | sort | uniq -c | tr -s ' ')" = ' 4 idle' ]; }
+all_gone() {
+    [ -z "$(step_processes)" ] && [ -z "$(ls -A /dev/shm | sort | comm -13 shm-before -)" ] && [ -z "$(ls -A -- "$1"/.prismd-* 2>/dev/null)" ] &&
+        nodes_idle
+}
+nothing_left() { # TRACE
+    within 40 all_gone "$1" || {
+        step_processes
+        ls -A /dev/shm "$1"
+        sinfo -N
+        return 1
+    }
+}
+
+incomplete() { grep -q '"complete": *false' "$1/trace.json" && [ -z "$(ls "$1"/payload-* 2>/dev/null)" ]; }
+complete() { grep -q '"complete": *true' "$1/trace.json" && [ -s "$1/graph.bin" ]; }
+
+# The trace of an interrupted PHASE is as it should be, and nothing else is left.
+cleaned_up() {
+    if [ "$1" = capture ]; then
+        incomplete fresh
+        nothing_left fresh
+    else
+        complete loop
+        nothing_left loop
+    fi
+}
+
+press_ctrl_c() { # srun wants it twice within a second
+    local pid tries
+    pid=$(srun_pid)
+    [ -n "$pid" ]
+    for tries in $(seq 60); do
+        kill -INT "$pid" 2>/dev/null || return 0
+        sleep 0.3
+    done
+}
+
+ctrl_c_in() {
+    start_hanging "$1"
+    press_ctrl_c
+    ended_with 130 137
+    cleaned_up "$1"
+}
+scancel_in() {
+    start_hanging "$1"
+    timeout 30 scancel --name=loop 3>&-
+    ended_with 143 137
+    cleaned_up "$1"
+}
+
+@test "Ctrl-C in capture" { ctrl_c_in capture; }
+@test "Ctrl-C in emulation" { ctrl_c_in emulate; }
+@test "scancel in capture" { scancel_in capture; }
+@test "scancel in emulation" { scancel_in emulate; }
+
+prismd_of_node() {
+    local pid exe
+    while read -r pid exe; do
+        if [ "$exe" = "$PRISM_BUILD/bin/prismd" ] && grep -qzx "SLURM_NODEID=$1" "/proc/$pid/environ"; then echo "$pid"; fi
+    done < <(step_processes)
+}
+
+killed_in() { # PHASE NODE: its prismd; the others end by themselves and name it
+    local pid
+    start_hanging "$1"
+    pid=$(prismd_of_node "$2")
+    [ -n "$pid" ]
+    kill -KILL "$pid"
+    ended_with 137
+    grep -q "^prism: node $2 (node$2): its prismd has ended" loop.err || { cat loop.err; return 1; }
+    [ "$(grep -c '^prism: node ' loop.err)" -eq 1 ]
+    ! grep -q 'forcing job termination' loop.err
+    if [ "$1" = capture ] && [ "$2" -eq 0 ]; then
+        rm -f fresh/payload-0.dat # nobody is left to remove what the first node wrote
+    fi
+    cleaned_up "$1"
+}
+
+@test "a node's prismd is killed in capture" { killed_in capture 2; }
+@test "a node's prismd is killed in emulation" { killed_in emulate 2; }
+@test "the first node's prismd is killed in capture" { killed_in capture 0; }
+@test "the first node's prismd is killed in emulation" { killed_in emulate 0; }
+
+@test "after all of that the trace is still good" {
+    emulated_loop emulate
+    grep -qx 'rank 4 iteration 7 sum 84' loop.out
+    nothing_left loop
+}
