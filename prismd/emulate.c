@@ -392,7 +392,7 @@ int emulate_begin(struct daemon *d, const uint32_t *live, uint32_t nlive, struct
                                 .send_is_eager = duration_send_is_eager,
                                 .on_release = on_release,
                                 .ctx = &em.context};
-    struct graph_run_options options = {.external = em.external, .iterations = UINT32_MAX, .lookahead = 2};
+    struct graph_run_options options = {.external = em.external, .lookahead = 2};
     em.run = graph_run_create(d->graph, &ops, &options);
     if (!em.run)
         return prism_error_set(err, PRISM_EXIT_TRACE, "the graph in %s is not consistent; capture again", d->conf->trace);
