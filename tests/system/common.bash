@@ -26,15 +26,15 @@ common_setup() {
 
 # Processes of this test other than the shells of bats: "pid command line".
 our_processes() {
-    local environ pid
-    for environ in /proc/[0-9]*/environ; do
+    local environ pid line
+    for environ in $(grep -lsaF "PRISM_TEST_MARK=$PRISM_TEST_MARK" /proc/[0-9]*/environ); do
         pid=${environ#/proc/}
         pid=${pid%/environ}
-        grep -qsaF "PRISM_TEST_MARK=$PRISM_TEST_MARK" "$environ" || continue
         grep -qsE '^State:[[:space:]]+Z' "/proc/$pid/status" && continue
-        case $(tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null) in
+        line=$(tr '\0' ' ' 2>/dev/null <"/proc/$pid/cmdline")
+        case $line in
             *bats* | '' | grep* | ls*) ;;
-            *) echo "$pid $(tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null)" ;;
+            *) echo "$pid $line" ;;
         esac
     done
 }
@@ -98,36 +98,34 @@ os.execvp(sys.argv[1], sys.argv[1:])' "$@" >"$BATS_TEST_TMPDIR/.stdout" 2>"$BATS
     started=$!
 }
 
-# Wait until a process with this text in its command line runs as a rank, at most 30 s; prints its pid.
-# rank_pid RANK
+# Wait until the process of a rank runs, at most 30 s; prints its pid.   rank_pid RANK
 rank_pid() {
-    local i environ
-    for i in $(seq 150); do
-        for environ in /proc/[0-9]*/environ; do
-            if grep -qsaF "PRISM_TEST_MARK=$PRISM_TEST_MARK" "$environ" && tr '\0' '\n' <"$environ" 2>/dev/null |
-                grep -qx "RANK=$1"; then
-                environ=${environ#/proc/}
-                echo "${environ%/environ}"
+    local i pid
+    for i in $(seq 300); do
+        # Only programs that a test runs as ranks: reading every process's environment takes seconds on a busy machine.
+        for pid in $(pgrep -x 'looper|moetrain|silent'); do
+            if tr '\0' '\n' 2>/dev/null <"/proc/$pid/environ" |
+                grep -cx -e "RANK=$1" -e "PRISM_TEST_MARK=$PRISM_TEST_MARK" | grep -qx 2; then
+                echo "$pid"
                 return 0
             fi
         done
-        sleep 0.2
+        sleep 0.1
     done
-    echo "rank $1 never started" >&2
+    echo "rank $1 never started: $(cat "$BATS_TEST_TMPDIR/.stderr")" >&2
     return 1
 }
 
-# Exit code of $started within N seconds; "none" if it still runs.
-exit_code_of_started() {
+# Sets code to the exit code of $started, "none" if it still runs after so many seconds.   await_started SECONDS
+await_started() {
     local i
+    code=none
     for i in $(seq $(($1 * 5))); do
-        if ! kill -0 "$started" 2>/dev/null; then
-            local code=0
-            wait "$started" || code=$?
-            echo "$code"
+        if ! kill -0 "$started" 2>/dev/null || grep -qsE '^State:[[:space:]]+Z' "/proc/$started/status"; then
+            code=0
+            wait "$started" 2>/dev/null || code=$?
             return 0
         fi
         sleep 0.2
     done
-    echo none
 }

@@ -7,14 +7,15 @@ load common
 setup() { common_setup; }
 teardown() { common_teardown; }
 
-# A trace that has all that PHASE needs.
+# A trace that has all that PHASE needs.   prepare PHASE [ITERATIONS]
 prepare() {
     rm -f fault
     case $1 in
-        capture) ;;
-        calibrate) looper_run capture 40 20; [ "$status" -eq 0 ] ;;
-        emulate) looper_run auto 40 20; [ "$status" -eq 0 ] ;;
+        capture) return 0 ;;
+        calibrate) looper_run capture "${2:-40}" 20 ;;
+        emulate) looper_run auto "${2:-40}" 20 ;;
     esac
+    [ "$status" -eq 0 ] || { echo "preparing $1: exit code $status: $errors"; return 1; }
 }
 
 incomplete() {
@@ -57,14 +58,14 @@ leaves_in() {
 }
 
 signalled_in() { # PHASE SIGNAL CODE
-    prepare "$1"
+    prepare "$1" 150
     start_foreground "$prism" run --emulate=4 --gpus-per-node=4 --sandbox=0,2 --assistants=0 --trace=trace \
-        --phase="$1" -- "$looper" fault 40 20
-    rank_pid 2
+        --phase="$1" -- "$looper" fault 150 20
+    rank_pid 2 >/dev/null
     sleep 0.5
     # A terminal's Ctrl-C goes to the whole foreground group.
     if [ "$2" = INT ]; then kill -INT -- "-$started"; else kill "-$2" "$started"; fi
-    code=$(exit_code_of_started 20)
+    await_started 20
     [ "$code" = "$3" ] || { echo "exit code $code: $(cat .stderr)"; return 1; }
     [ "$1" != capture ] || incomplete
     nothing_left

@@ -90,7 +90,8 @@ assert len(r["iteration_seconds"]) == 3 and all(s > 0 for s in r["iteration_seco
     rm -rf trace
     compare 2 2 0 0 --layers=1 --moe-every=0 --iterations=2 --wait-streams=31
     rm -rf trace
-    LIMIT=60 run_prism run --emulate=2 --gpus-per-node=2 --trace=trace -- "$moetrain" --layers=1 --moe-every=0 \
+    # Full speed: the late rank keeps the others' gates closed long enough for all of them to stand there.
+    LIMIT=60 SOFTGPU_TIME_SCALE=20 run_prism run --emulate=2 --gpus-per-node=2 --trace=trace -- "$moetrain" --layers=1 --moe-every=0 \
         --iterations=2 --wait-streams=40
     refused 69 '31|streams'
     nothing_left
