@@ -138,8 +138,10 @@ static void on_child(evutil_socket_t fd, short what, void *arg)
         if (!r || r->state == RANK_ENDED)
             continue;
         listen_drain(r);
-        rank_reaped(r, status);
+        /* First its own exit code, then what its leaving does to the others. */
+        r->exit_status = status;
         judge_exit(d, r);
+        rank_reaped(r, status);
     }
     finish_if_over(d);
     pthread_mutex_unlock(&d->lock);
