@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# bench.sh --build FOLDER: the benchmarks of the parts whose work grows with ranks, ops and bytes. Prints; asserts nothing.
+set -u
+build=build/release
+[ "${1-}" = --build ] && build=$2
+work=$(mktemp -d) || exit 71
+trap 'rm -rf "$work"' EXIT
+echo "== graph: max-plus evaluation, 1,024 ranks, 10 iterations"
+"$build/test/bench_graph_run" 1024 10
+echo "== coll: reductions"
+"$build/test/coll_bench_reduce"
+echo "== trace: 1 GiB of payloads, 2 threads"
+"$build/test/bench_payload" "$work" 1024 2
