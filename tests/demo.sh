@@ -29,6 +29,9 @@ expert=$((world / 64 < 8 ? world / 64 : 8))
 
 say() { printf '\ndemo: %s (%s s)\n' "$*" "$SECONDS"; }
 
+# Slow motion, so that two cores keep up with replaying a thousand ranks in real time.
+export SOFTGPU_TIME_SCALE=${SOFTGPU_TIME_SCALE:-3}
+
 # Sockets lie below it: the path must be short.
 box=$(mktemp -d /tmp/prism-demo.XXXXXX) || exit 71
 step=
@@ -70,6 +73,8 @@ MASTER_ADDR=127.0.0.1 run_step contrib/onebox/onebox exec "$box" -- srun --nodes
     --overcommit --prism-emulate=0 "$build/bin/prism" doctor --measure --max-bytes=65536 --output="$demo/network.json" ||
     exit 1
 
+# Two real nodes with four GPUs each: more than the two sandbox ranks need, so that calibration takes fewer slices.
+export PRISM_NODES=2 PRISM_DEVICES_PER_NODE=4
 # The job as one would submit it to 128 nodes of 8 GPUs; --prism-emulate makes a small one of it.
 job=(srun --job-name=prism-demo --nodes=$((world / 8)) --ntasks="$world" --gpus-per-node=8 --prism-emulate="$world"
     --prism-sandbox="$sandbox" --prism-assistants=0 --prism-trace="$demo/trace" --prism-network="$demo/network.json"

@@ -175,7 +175,10 @@ def emulate(tools, case, transport, phase, seed, time_scale, network, trace, exa
     output = tools.call(argv, env, os.path.join(tools.work, f"{name}.log"), 1200)
     run = finish(output, stats, case.sandbox, case.iterations)
     with open(report, encoding="utf-8") as text:
-        return run, json.load(text)
+        facts = json.load(text)
+    if facts.get("transport") != transport:
+        raise Failed(f"asked for transport {transport}, the report says {facts.get('transport')}")
+    return run, facts
 
 
 def progress(text):
