@@ -1,7 +1,9 @@
 #include "prismd/link.h"
 
+#include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <event2/buffer.h>
@@ -19,6 +21,7 @@ struct peer {
     struct link *link;
     uint32_t node;
     char name[LINK_NAME_MAX];
+    char address[46]; /* numeric */
     struct bufferevent *channel;
     bool lost;
     bool failed; /* it has told us of a failure */
@@ -106,6 +109,15 @@ static void on_event(struct bufferevent *channel, short what, void *arg)
     pthread_mutex_unlock(&p->link->daemon->lock);
 }
 
+static void read_address(int fd, char *address)
+{
+    struct sockaddr_storage a;
+    socklen_t len = sizeof a;
+    if (fd < 0 || getpeername(fd, (struct sockaddr *)&a, &len) ||
+        getnameinfo((struct sockaddr *)&a, len, address, 46, NULL, 0, NI_NUMERICHOST))
+        *address = 0;
+}
+
 /* Signals are handled by the event loop, which does not run yet. */
 static bool setup_interrupted(void *ctx)
 {
@@ -133,6 +145,7 @@ int link_create(struct daemon *d, struct link **out, struct prism_error *err)
         struct peer *p = &l->peers[i];
         *p = (struct peer){.link = l, .node = i};
         memcpy(p->name, peers.names[i], LINK_NAME_MAX);
+        read_address(peers.sockets[i], p->address);
         if (peers.sockets[i] < 0)
             continue;
         evutil_make_socket_nonblocking(peers.sockets[i]);
@@ -234,6 +247,18 @@ bool link_speaks(const struct daemon *d)
         if (!d->link->peers[i].lost || d->link->peers[i].failed)
             return false;
     return true;
+}
+
+uint32_t link_node_of_address(const struct daemon *d, const char *address)
+{
+    uint32_t found = LINK_NO_NODE;
+    for (uint32_t i = 0; d->link && i < d->link->nodes; i++)
+        if (!strcmp(d->link->peers[i].address, address)) {
+            if (found != LINK_NO_NODE)
+                return LINK_NO_NODE;
+            found = i;
+        }
+    return found;
 }
 
 int64_t link_clock_offset_ns(const struct daemon *d, int64_t *error_ns)

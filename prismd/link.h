@@ -24,8 +24,9 @@ enum link_type {
     LINK_FAIL,      /* to all: end the phase (daemon.c) */
     LINK_PORT,      /* to the coordinator: a rank's connection to the store (store.c) */
     LINK_QUIT,      /* from the coordinator: the run is over, with the exit code (phases.c) */
-    LINK_LEFT,      /* to all: a rank of this node has ended (capture.c) */
-    LINK_UNIQUE_ID, /* to all: the real NCCL id of a shrunk communicator (assistant.c) */
+    LINK_LEFT,      /* to all: a rank of this node has ended (capture.c, emulate.c) */
+    LINK_UNIQUE_ID, /* to all: the real NCCL id of a shrunk communicator (assist.c) */
+    LINK_ASSIST,    /* to an assistant's node: a sandbox rank makes or frees a shrunk communicator (assist.c) */
     LINK_TYPES
 };
 
@@ -51,6 +52,11 @@ uint32_t link_lost(const struct daemon *d);
 bool link_coordinator_lost(const struct daemon *d); /* as a follower sees it */
 /* Who tells the user of a failure: the coordinator, or when it is lost the lowest node that is left. */
 bool link_speaks(const struct daemon *d);
+
+#define LINK_NO_NODE UINT32_MAX
+/* The node behind a numeric address that connected to this one; LINK_NO_NODE when it is none's, or several nodes' (a test
+ * cluster on one machine). */
+uint32_t link_node_of_address(const struct daemon *d, const char *address);
 
 /* What to add to this node's clock to get the coordinator's (ns), and how far that may be off (half the best
  * round trip; at the coordinator the largest of all nodes). */

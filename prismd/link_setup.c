@@ -22,6 +22,7 @@
 #define HOST_MAX_ 256
 #define CREDENTIAL_MAX 4096
 #define PINGS     16
+#define CONFIRMED 0x06
 #define LOOK_MS   200 /* between looks whether the run was interrupted */
 
 /* First bytes on every connection, both ways. */
@@ -55,7 +56,7 @@ static uint32_t seconds_allowed(const struct setup *s)
     return s->conf->link_seconds ? s->conf->link_seconds : LINK_SETUP_SECONDS;
 }
 
-/* A greeting takes milliseconds: whoever connects and says nothing must not use up the time of the others. */
+/* A greeting takes milliseconds, on a busy machine seconds. */
 static int64_t greeting_deadline_ns(const struct setup *s)
 {
     uint32_t tenth = seconds_allowed(s) / 10;
@@ -197,7 +198,8 @@ static void fill_greeting(const struct setup *s, struct greeting *g)
     free(credential);
 }
 
-static int check_greeting(const struct setup *s, struct greeting *g)
+/* Where munge runs here it has to run there too. */
+static int check_greeting(const struct setup *s, const struct greeting *mine, struct greeting *g)
 {
     unsigned diff = 0;
     for (int i = 0; i < KEY_LEN; i++)
@@ -205,32 +207,149 @@ static int check_greeting(const struct setup *s, struct greeting *g)
     g->step[sizeof g->step - 1] = g->host[sizeof g->host - 1] = g->name[sizeof g->name - 1] = 0;
     g->credential[CREDENTIAL_MAX - 1] = 0;
     if (diff || g->magic != MAGIC || g->version != MSG_VERSION || g->nodes != s->conf->nodes || g->node >= g->nodes ||
-        strcmp(g->step, s->conf->step))
+        strcmp(g->step, s->conf->step) || g->credential_len >= CREDENTIAL_MAX || (mine->credential_len && !g->credential_len))
         return -1;
     return g->credential_len ? link_credential_check(g->credential, s->key) : 0;
 }
 
-/* Exchange greetings; returns the peer's node, or -1 (the connection is closed). Who connects shows the key first: it
- * has the address from where the key is. Who accepts answers only those that have shown it. */
-static int greet(struct setup *s, int fd, bool connecting)
+static void no_delay(int fd)
 {
-    struct greeting mine, theirs;
-    fill_greeting(s, &mine);
     int one = 1;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+}
+
+/* A greeting that is right and of a node not connected yet. */
+static int check_peer(const struct setup *s, const struct greeting *mine, struct greeting *theirs)
+{
+    if (check_greeting(s, mine, theirs) || theirs->node == s->conf->node || s->peers->sockets[theirs->node] >= 0)
+        return -1;
+    return 0;
+}
+
+static void take_peer(struct setup *s, const struct greeting *theirs, int fd)
+{
+    s->peers->sockets[theirs->node] = fd;
+    memcpy(s->hosts[theirs->node], theirs->host, HOST_MAX_);
+    memcpy(s->peers->names[theirs->node], theirs->name, LINK_NAME_MAX);
+    s->ports[theirs->node] = theirs->port;
+}
+
+/* The side that connects: it shows the key first, having the address from where the key is, and confirms the answer, so
+ * that the other side does not count a connection that was given up here. Returns the node, or -1 (fd is closed). */
+static int greet(struct setup *s, int fd)
+{
+    struct greeting mine, theirs;
+    uint8_t confirmation = CONFIRMED;
+    fill_greeting(s, &mine);
+    no_delay(fd);
     int64_t deadline = greeting_deadline_ns(s);
-    if ((connecting && full_io(s, fd, &mine, sizeof mine, true, deadline)) ||
-        full_io(s, fd, &theirs, sizeof theirs, false, deadline) || check_greeting(s, &theirs) ||
-        s->peers->sockets[theirs.node] >= 0 || theirs.node == s->conf->node ||
-        (!connecting && full_io(s, fd, &mine, sizeof mine, true, deadline))) {
+    if (full_io(s, fd, &mine, sizeof mine, true, deadline) || full_io(s, fd, &theirs, sizeof theirs, false, deadline) ||
+        check_peer(s, &mine, &theirs) || full_io(s, fd, &confirmation, 1, true, deadline)) {
         close(fd);
         return -1;
     }
-    s->peers->sockets[theirs.node] = fd;
-    memcpy(s->hosts[theirs.node], theirs.host, HOST_MAX_);
-    memcpy(s->peers->names[theirs.node], theirs.name, LINK_NAME_MAX);
-    s->ports[theirs.node] = theirs.port;
+    take_peer(s, &theirs, fd);
     return (int)theirs.node;
+}
+
+/* --- the side that accepts: all callers at once, so that one that says nothing holds nobody up --- */
+
+struct caller {
+    int fd;
+    int64_t deadline_ns;
+    size_t have;    /* bytes of the greeting */
+    bool answered;  /* waits for the confirmation */
+    struct greeting greeting;
+};
+
+struct callers {
+    struct caller **list; /* owned */
+    struct pollfd *polls; /* owned; the listener first */
+    uint32_t n, cap;
+};
+
+static void callers_add(const struct setup *s, struct callers *c, int fd)
+{
+    if (c->n == c->cap) {
+        c->cap = c->cap ? c->cap * 2 : 16;
+        c->list = realloc(c->list, c->cap * sizeof *c->list);
+        c->polls = realloc(c->polls, (c->cap + 1u) * sizeof *c->polls);
+        if (!c->list || !c->polls)
+            abort();
+    }
+    struct caller *x = calloc(1, sizeof *x);
+    if (!x)
+        abort();
+    x->fd = fd;
+    x->deadline_ns = greeting_deadline_ns(s);
+    no_delay(fd);
+    c->list[c->n++] = x;
+}
+
+static void callers_drop(struct callers *c, uint32_t i, bool hang_up)
+{
+    if (hang_up)
+        close(c->list[i]->fd);
+    free(c->list[i]);
+    c->list[i] = c->list[--c->n];
+}
+
+static void callers_clear(struct callers *c)
+{
+    while (c->n)
+        callers_drop(c, 0, true);
+    free(c->list);
+    free(c->polls);
+}
+
+/* Something came: 1 = a peer now, 0 = more to come, -1 = no peer. */
+static int hear(struct setup *s, struct caller *c)
+{
+    uint8_t confirmation = 0;
+    void *into = c->answered ? (void *)&confirmation : (uint8_t *)&c->greeting + c->have;
+    ssize_t n = recv(c->fd, into, c->answered ? 1 : sizeof c->greeting - c->have, MSG_DONTWAIT);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return 0;
+    if (n <= 0)
+        return -1;
+    struct greeting mine;
+    if (c->answered) {
+        if (confirmation != CONFIRMED || s->peers->sockets[c->greeting.node] >= 0)
+            return -1;
+        take_peer(s, &c->greeting, c->fd);
+        return 1;
+    }
+    c->have += (size_t)n;
+    if (c->have < sizeof c->greeting)
+        return 0;
+    fill_greeting(s, &mine);
+    if (check_peer(s, &mine, &c->greeting) || full_io(s, c->fd, &mine, sizeof mine, true, c->deadline_ns))
+        return -1;
+    c->answered = true;
+    return 0;
+}
+
+/* Waits a moment for news; returns how many peers came of it. */
+static uint32_t hear_callers(struct setup *s, struct callers *c)
+{
+    struct pollfd alone = {s->listener, POLLIN, 0}, *polls = c->polls ? c->polls : &alone;
+    uint32_t came = 0;
+    polls[0] = alone;
+    for (uint32_t i = 0; i < c->n; i++)
+        polls[i + 1] = (struct pollfd){c->list[i]->fd, POLLIN, 0};
+    if (poll(polls, c->n + 1u, LOOK_MS) < 0)
+        return 0;
+    bool calling = polls[0].revents;
+    for (uint32_t i = c->n; i-- > 0;) {
+        int rc = polls[i + 1].revents ? hear(s, c->list[i]) : 0;
+        if (rc || clock_now_ns() > c->list[i]->deadline_ns)
+            callers_drop(c, i, rc != 1);
+        came += rc == 1;
+    }
+    int fd = calling ? accept4(s->listener, NULL, NULL, SOCK_CLOEXEC) : -1;
+    if (fd >= 0)
+        callers_add(s, c, fd);
+    return came;
 }
 
 static int out_of_time(const struct setup *s, struct prism_error *err, const char *what)
@@ -259,16 +378,18 @@ static int peers_missing(const struct setup *s, uint32_t first, struct prism_err
     return out_of_time(s, err, what);
 }
 
+/* All from `first` on. */
 static int accept_peers(struct setup *s, uint32_t first, struct prism_error *err)
 {
-    for (uint32_t count = s->conf->nodes - first; count;) {
-        if (wait_ready(s, s->listener, POLLIN, s->deadline_ns))
-            return peers_missing(s, first, err);
-        int fd = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC);
-        if (fd >= 0 && greet(s, fd, false) >= 0)
-            count--;
+    struct callers callers = {0};
+    int rc = 0;
+    for (uint32_t count = s->conf->nodes - first; count && !rc;) {
+        count -= hear_callers(s, &callers);
+        if (count && (clock_now_ns() > s->deadline_ns || is_interrupted(s)))
+            rc = peers_missing(s, first, err);
     }
-    return 0;
+    callers_clear(&callers);
+    return rc;
 }
 
 static int connect_coordinator(struct setup *s, struct prism_error *err)
@@ -278,7 +399,7 @@ static int connect_coordinator(struct setup *s, struct prism_error *err)
     while (clock_now_ns() < s->deadline_ns && !is_interrupted(s)) {
         if (!read_rendezvous(s, host, &port)) {
             int fd = connect_to(host, port);
-            if (fd >= 0 && greet(s, fd, true) == 0)
+            if (fd >= 0 && greet(s, fd) == 0)
                 return 0;
         }
         clock_sleep_until_ns(clock_now_ns() + 50000000);
@@ -308,7 +429,7 @@ static int share_addresses(struct setup *s, struct prism_error *err)
     for (uint32_t i = 1; i < s->conf->node; i++) {
         s->hosts[i][HOST_MAX_ - 1] = 0;
         int fd = connect_to(s->hosts[i], s->ports[i]);
-        if (fd < 0 || greet(s, fd, true) != (int)i)
+        if (fd < 0 || greet(s, fd) != (int)i)
             return prism_error_set(err, PRISM_EXIT_DAEMON, "node %u cannot reach node %u at %s port %u", s->conf->node, i,
                                    s->hosts[i], s->ports[i]);
     }

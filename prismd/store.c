@@ -1,5 +1,6 @@
 #include "prismd/store.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,19 +13,33 @@
 
 #define PORTS 65536
 
-/* A mutation whose author is not known yet: the rank's report may come after its first mutation. */
+/* A client's connection. Its rank is what that rank's preload library reported for the local port (and node: ports of
+ * different machines may be equal), which may be before or after the connection is seen here. */
+struct connection {
+    uint32_t node;   /* NO_NODE = its address tells nothing */
+    uint32_t author; /* world rank; C10D_AUTHOR_NONE = not reported */
+    struct connection *before; /* of the same port */
+};
+
+/* A report without a connection yet. */
+struct report_of_port {
+    uint32_t node, rank;
+    struct report_of_port *next;
+};
+
 struct logged {
-    uint16_t port;
+    struct connection *connection;
     struct c10d_mutation mutation; /* owned key and value */
 };
 
 struct store {
     struct daemon *daemon;
-    struct c10d_server *server; /* coordinator only */
+    struct c10d_server *server; /* coordinator only, as all below */
     char *host;
     uint16_t port;
-    uint32_t *author_of_port; /* world rank + 1; 0 = unknown */
-    struct logged *log;
+    struct connection **connections; /* owned; by port, newest first, kept to the end */
+    struct report_of_port **reports; /* owned; by port */
+    struct logged *log;              /* capture: all; later phases: those whose author is not known yet */
     size_t nlog, log_cap;
     struct c10d_log *recorded; /* later phases */
     struct c10d_replay *replay;
@@ -39,7 +54,32 @@ static void *copy(const void *data, size_t len)
     return p;
 }
 
-static void keep(struct store *s, uint16_t port, const struct c10d_mutation *m)
+static bool may_be_same(uint32_t node, uint32_t other)
+{
+    return node == other || node == LINK_NO_NODE || other == LINK_NO_NODE;
+}
+
+static void on_connect(void *ctx, struct c10d_peer *peer)
+{
+    struct store *s = ctx;
+    struct connection *c = calloc(1, sizeof *c);
+    if (!c)
+        abort();
+    *c = (struct connection){link_node_of_address(s->daemon, peer->address), C10D_AUTHOR_NONE, s->connections[peer->port]};
+    s->connections[peer->port] = c;
+    peer->user = c;
+    for (struct report_of_port **at = &s->reports[peer->port]; *at; at = &(*at)->next) {
+        struct report_of_port *r = *at;
+        if (!may_be_same(r->node, c->node))
+            continue;
+        c->author = r->rank;
+        *at = r->next;
+        free(r);
+        return;
+    }
+}
+
+static void keep(struct store *s, struct connection *c, const struct c10d_mutation *m)
 {
     if (s->nlog == s->log_cap) {
         s->log_cap = s->log_cap ? s->log_cap * 2 : 256;
@@ -48,34 +88,34 @@ static void keep(struct store *s, uint16_t port, const struct c10d_mutation *m)
             abort();
     }
     struct logged *l = &s->log[s->nlog++];
-    *l = (struct logged){.port = port, .mutation = *m};
+    *l = (struct logged){.connection = c, .mutation = *m};
     l->mutation.key = copy(m->key, m->key_len);
     l->mutation.value = copy(m->value, m->value_len);
 }
 
-static uint32_t author(const struct store *s, uint16_t port)
+static void logged_free(struct logged *l)
 {
-    uint32_t known = s->author_of_port[port];
-    return known ? known - 1 : C10D_AUTHOR_NONE;
+    free((void *)(uintptr_t)l->mutation.key);
+    free((void *)(uintptr_t)l->mutation.value);
 }
 
-/* A key's virtual mutations wait for sandbox mutations of that key, whoever made them: replay counts per author, so an
- * author not reported yet is taken to be the only live rank there is, or waits for the report. */
+static void happened(struct store *s, uint32_t rank, const struct c10d_mutation *m)
+{
+    struct prism_error err = {0};
+    if (c10d_replay_happened(s->replay, rank, m->key, m->key_len, &err))
+        log_warn("store: %s", err.text);
+}
+
+/* A key's virtual mutations wait for sandbox mutations of that key, counted per author: one whose author is not known
+ * yet waits for the report. */
 static void on_mutation(void *ctx, struct c10d_peer *peer, const struct c10d_mutation *m)
 {
     struct store *s = ctx;
-    if (!s->replay) {
-        keep(s, peer->port, m);
-        return;
-    }
-    struct prism_error err = {0};
-    uint32_t who = author(s, peer->port);
-    if (who == C10D_AUTHOR_NONE) {
-        keep(s, peer->port, m);
-        return;
-    }
-    if (c10d_replay_happened(s->replay, who, m->key, m->key_len, &err))
-        log_warn("store: %s", err.text);
+    struct connection *c = peer->user;
+    if (s->replay && c->author != C10D_AUTHOR_NONE)
+        happened(s, c->author, m);
+    else
+        keep(s, c, m);
 }
 
 static void on_warning(void *ctx, const char *text)
@@ -84,52 +124,78 @@ static void on_warning(void *ctx, const char *text)
     log_warn("store: %s", text);
 }
 
-void store_rank_connected(struct store *s, uint32_t port, uint32_t rank)
+/* The connection has an author now: what waited for that goes on. */
+static void replay_kept(struct store *s, const struct connection *c)
 {
-    if (!s || port >= PORTS)
-        return;
-    if (!s->server) {
-        struct bytes b = {0};
-        bytes_put_u32(&b, port);
-        bytes_put_u32(&b, rank);
-        link_send(s->daemon, 0, LINK_PORT, &b);
-        bytes_free(&b);
-        return;
-    }
-    s->author_of_port[port] = rank + 1;
-    if (!s->replay)
-        return;
     size_t kept = 0;
     for (size_t i = 0; i < s->nlog; i++) {
         struct logged *l = &s->log[i];
-        if (l->port != port) {
+        if (l->connection != c) {
             s->log[kept++] = *l;
             continue;
         }
-        struct prism_error err = {0};
-        if (c10d_replay_happened(s->replay, rank, l->mutation.key, l->mutation.key_len, &err))
-            log_warn("store: %s", err.text);
-        free((void *)(uintptr_t)l->mutation.key);
-        free((void *)(uintptr_t)l->mutation.value);
+        happened(s, c->author, &l->mutation);
+        logged_free(l);
     }
     s->nlog = kept;
 }
 
+/* The report is of the newest connection of that port that has none, or of one to come. A port that a rank reported
+ * without connecting (refused, or another service of that port) is reported anew by the next. */
+static void take_report(struct store *s, uint32_t port, uint32_t node, uint32_t rank)
+{
+    for (struct connection *c = s->connections[port]; c; c = c->before)
+        if (c->author == C10D_AUTHOR_NONE && may_be_same(c->node, node)) {
+            c->author = rank;
+            if (s->replay)
+                replay_kept(s, c);
+            return;
+        }
+    struct report_of_port *r = s->reports[port];
+    while (r && r->node != node)
+        r = r->next;
+    if (!r) {
+        r = calloc(1, sizeof *r);
+        if (!r)
+            abort();
+        r->next = s->reports[port];
+        s->reports[port] = r;
+    }
+    r->node = node;
+    r->rank = rank;
+}
+
+void store_rank_connected(struct store *s, uint32_t port, uint32_t rank)
+{
+    if (!s || port >= PORTS)
+        return;
+    if (s->server) {
+        take_report(s, port, s->daemon->conf->node, rank);
+        return;
+    }
+    struct bytes b = {0};
+    bytes_put_u32(&b, port);
+    bytes_put_u32(&b, rank);
+    link_send(s->daemon, 0, LINK_PORT, &b);
+    bytes_free(&b);
+}
+
 static void on_port(struct daemon *d, uint32_t from, struct bytes_reader *b)
 {
-    (void)from;
     uint32_t port = bytes_get_u32(b), rank = bytes_get_u32(b);
-    if (!b->bad)
-        store_rank_connected(d->store, port, rank);
+    if (!b->bad && port < PORTS && d->store && d->store->server)
+        take_report(d->store, port, from, rank);
 }
 
 struct store *store_create(struct daemon *d, struct prism_error *err)
 {
     struct store *s = calloc(1, sizeof *s);
-    if (!s || !(s->author_of_port = calloc(PORTS, sizeof *s->author_of_port)))
+    if (!s || !(s->connections = calloc(PORTS, sizeof(struct connection *))) ||
+        !(s->reports = calloc(PORTS, sizeof(struct report_of_port *))))
         abort();
     s->daemon = d;
-    struct c10d_hooks hooks = {.ctx = s, .on_mutation = on_mutation, .on_warning = on_warning};
+    struct c10d_hooks hooks = {
+        .ctx = s, .on_connect = on_connect, .on_mutation = on_mutation, .on_warning = on_warning};
     /* Alone, only this machine's ranks connect: keep the store off the network. */
     s->server = c10d_server_create(d->base, d->conf->nodes > 1 ? NULL : "127.0.0.1", 0, &hooks, err);
     if (!s->server) {
@@ -156,6 +222,22 @@ struct store *store_remote(struct daemon *d, const char *host, uint16_t port)
     return s;
 }
 
+static void free_ports(struct store *s)
+{
+    for (size_t i = 0; s->connections && i < PORTS; i++) {
+        for (struct connection *c = s->connections[i], *before; c; c = before) {
+            before = c->before;
+            free(c);
+        }
+        for (struct report_of_port *r = s->reports[i], *next; r; r = next) {
+            next = r->next;
+            free(r);
+        }
+    }
+    free(s->connections);
+    free(s->reports);
+}
+
 void store_destroy(struct store *s)
 {
     if (!s)
@@ -163,12 +245,10 @@ void store_destroy(struct store *s)
     c10d_replay_destroy(s->replay);
     c10d_log_destroy(s->recorded);
     c10d_server_destroy(s->server);
-    for (size_t i = 0; i < s->nlog; i++) {
-        free((void *)(uintptr_t)s->log[i].mutation.key);
-        free((void *)(uintptr_t)s->log[i].mutation.value);
-    }
+    for (size_t i = 0; i < s->nlog; i++)
+        logged_free(&s->log[i]);
     free(s->log);
-    free(s->author_of_port);
+    free_ports(s);
     free(s->host);
     free(s);
 }
@@ -188,7 +268,7 @@ void store_log_encode(struct store *s, struct bytes *out)
     struct c10d_log *log = c10d_log_create();
     for (size_t i = 0; i < s->nlog; i++) {
         struct prism_error err = {0};
-        if (c10d_log_append(log, author(s, s->log[i].port), &s->log[i].mutation, &err))
+        if (c10d_log_append(log, s->log[i].connection->author, &s->log[i].mutation, &err))
             log_warn("store log: %s", err.text);
     }
     c10d_log_encode(log, out);

@@ -1,8 +1,8 @@
 /* store.h - the c10d store that the ranks use, with what absent ranks did to it.
  *
  * The coordinator serves it. In capture every mutation is logged with its author; in later phases the log is replayed
- * around the ranks that run (c10d/replay.h). A rank is known by the local port of its connection, which its preload
- * library reports.
+ * around the ranks that run (c10d/replay.h). A rank is known by its node and the local port of its connection, which its
+ * preload library reports.
  */
 #ifndef PRISM_PRISMD_STORE_H
 #define PRISM_PRISMD_STORE_H
@@ -18,7 +18,7 @@ void store_destroy(struct store *s); /* NULL is fine */
 const char *store_host(const struct store *s);
 uint16_t store_port(const struct store *s);
 
-/* A rank of any node connected from that local port. */
+/* A rank of this node connected from that local port (other nodes' are passed on to the coordinator). */
 void store_rank_connected(struct store *s, uint32_t port, uint32_t rank);
 
 /* Capture: the log so far, encoded. */

@@ -1,0 +1,4 @@
+# Tests of the daemon's parts that need processes, threads or sockets. The variables are prismd/module.mk's.
+$(eval $(call unit_test,prismd_link_setup,prismd/test,link_setup.c,$(PRISMD_LIBS),$(PRISMD_LINK),$(PRISMD_CFLAGS)))
+$(eval $(call unit_test,prismd_watch,prismd/test,watch.c,$(PRISMD_LIBS),$(PRISMD_LINK),$(PRISMD_CFLAGS)))
+$(eval $(call unit_test,prismd_store,prismd/test,store.c,$(PRISMD_LIBS),$(PRISMD_LINK),$(PRISMD_CFLAGS)))

@@ -1,0 +1,266 @@
+/* watch.c - gates on a region of plain memory: what arrives is seen in the order of its stream, what is due opens in the
+ * order of its times, a rank that is gone takes its gates along. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "common/clock.h"
+#include "prismd/watch.h"
+
+#define SEEN_MAX 64
+
+static struct {
+    uint32_t arrived[SEEN_MAX], opened[SEEN_MAX]; /* by group.node */
+    int64_t opened_ns[SEEN_MAX];
+    uint32_t narrived, nopened;
+    pthread_cond_t changed;
+} seen;
+
+static void on_arrived(struct daemon *d, struct group *g)
+{
+    (void)d;
+    assert_true(seen.narrived < SEEN_MAX);
+    seen.arrived[seen.narrived++] = g->node;
+    pthread_cond_broadcast(&seen.changed);
+}
+
+static void on_opened(struct daemon *d, struct group *g)
+{
+    (void)d;
+    seen.opened_ns[seen.nopened] = g->open_at_ns;
+    seen.opened[seen.nopened++] = g->node;
+    pthread_cond_broadcast(&seen.changed);
+}
+
+static const struct phase_ops ops = {.name = "test", .arrived = on_arrived, .opened = on_opened};
+
+struct fixture {
+    struct daemon daemon;
+    struct rank ranks[2];
+    uint32_t generation; /* every gate has a slot of its own and this generation */
+};
+
+static int make(void **state)
+{
+    struct fixture *f = calloc(1, sizeof *f);
+    memset(&seen, 0, sizeof seen);
+    pthread_cond_init(&seen.changed, NULL);
+    pthread_mutex_init(&f->daemon.lock, NULL);
+    f->daemon.ops = &ops;
+    f->generation = UINT32_MAX; /* about to wrap */
+    for (uint32_t i = 0; i < 2; i++) {
+        f->ranks[i] = (struct rank){.daemon = &f->daemon, .number = i};
+        f->ranks[i].region = aligned_alloc(64, REGION_HEAP_OFFSET);
+        memset(f->ranks[i].region, 0xff, REGION_HEAP_OFFSET);
+        for (uint32_t s = 0; s < REGION_SLOTS; s++)
+            ((struct region_slot *)f->ranks[i].region)[s] =
+                (struct region_slot){.arrive = UINT32_MAX - 1, .ready = UINT32_MAX - 1, .go = UINT32_MAX - 1};
+    }
+    f->daemon.watch = watch_create(&f->daemon);
+    *state = f;
+    return f->daemon.watch ? 0 : -1;
+}
+
+static int unmake(void **state)
+{
+    struct fixture *f = *state;
+    pthread_mutex_lock(&f->daemon.lock);
+    for (uint32_t i = 0; i < 2; i++)
+        watch_drop_rank(f->daemon.watch, &f->ranks[i]);
+    pthread_mutex_unlock(&f->daemon.lock);
+    watch_destroy(f->daemon.watch);
+    for (uint32_t i = 0; i < 2; i++) {
+        free(f->ranks[i].streams);
+        free(f->ranks[i].stream_tails);
+        free(f->ranks[i].region);
+    }
+    pthread_mutex_destroy(&f->daemon.lock);
+    pthread_cond_destroy(&seen.changed);
+    free(f);
+    return 0;
+}
+
+/* With the lock held. Slot and node are `number`. */
+static struct group *add(struct fixture *f, uint32_t rank, uint32_t stream, uint32_t number)
+{
+    struct group *g = calloc(1, sizeof *g);
+    g->rank = &f->ranks[rank];
+    g->stream = stream;
+    g->slot = g->node = number;
+    g->generation = f->generation;
+    watch_add(f->daemon.watch, g);
+    return g;
+}
+
+static struct region_slot *slot(struct fixture *f, uint32_t rank, uint32_t number)
+{
+    return (struct region_slot *)f->ranks[rank].region + number;
+}
+
+static void arrive(struct fixture *f, uint32_t rank, uint32_t number)
+{
+    region_word_set(&slot(f, rank, number)->arrive, f->generation);
+}
+
+/* With the lock held: until the counter has got so far; generous, so never reached by a slow machine. */
+static void wait_for(struct fixture *f, const uint32_t *counter, uint32_t value)
+{
+    struct timespec limit;
+    clock_gettime(CLOCK_REALTIME, &limit);
+    limit.tv_sec += 30;
+    while (*counter < value)
+        if (pthread_cond_timedwait(&seen.changed, &f->daemon.lock, &limit))
+            fail_msg("%u instead of %u", *counter, value);
+}
+
+/* Long enough for the watch thread to look several times. */
+static void let_it_look(struct fixture *f)
+{
+    pthread_mutex_unlock(&f->daemon.lock);
+    clock_sleep_until_ns(clock_now_ns() + 20000000);
+    pthread_mutex_lock(&f->daemon.lock);
+}
+
+static void a_stream_arrives_in_order(void **state)
+{
+    struct fixture *f = *state;
+    pthread_mutex_lock(&f->daemon.lock);
+    struct group *first = add(f, 0, 3, 1), *second = add(f, 0, 3, 2);
+    add(f, 0, 9, 3);
+    arrive(f, 0, 2); /* cannot be: the word is another's, or the stream is behind the first gate */
+    arrive(f, 0, 3);
+    wait_for(f, &seen.narrived, 1);
+    let_it_look(f);
+    assert_int_equal(seen.narrived, 1);
+    assert_int_equal(seen.arrived[0], 3);
+    arrive(f, 0, 1);
+    wait_for(f, &seen.narrived, 2);
+    assert_int_equal(seen.arrived[1], 1);
+    assert_true(first->arrived && first->arrived_ns > 0);
+    let_it_look(f);
+    assert_false(second->arrived);
+    watch_open_at(f->daemon.watch, first, 0);
+    wait_for(f, &seen.narrived, 3); /* the first gate has opened: the next one's turn */
+    assert_int_equal(seen.arrived[2], 2);
+    assert_int_equal(seen.nopened, 1);
+    assert_int_equal(slot(f, 0, 1)->go, f->generation);
+    assert_int_equal(slot(f, 0, 2)->go, f->generation - 1);
+    pthread_mutex_unlock(&f->daemon.lock);
+}
+
+static void gates_open_at_their_times(void **state)
+{
+    struct fixture *f = *state;
+    struct group *g[6];
+    static const uint32_t order[6] = {4, 1, 5, 0, 3, 2}; /* by time */
+    pthread_mutex_lock(&f->daemon.lock);
+    for (uint32_t i = 0; i < 6; i++) {
+        g[i] = add(f, i % 2, i, i);
+        arrive(f, i % 2, i);
+    }
+    wait_for(f, &seen.narrived, 6);
+    int64_t begin = clock_now_ns() + 50000000, due[6];
+    for (uint32_t k = 0; k < 6; k++)
+        due[order[k]] = begin + k * 10000000;
+    for (uint32_t i = 0; i < 6; i++)
+        watch_open_at(f->daemon.watch, g[i], due[i]);
+    wait_for(f, &seen.nopened, 6);
+    for (uint32_t k = 0; k < 6; k++) {
+        assert_int_equal(seen.opened[k], order[k]);
+        assert_true(seen.opened_ns[k] >= due[order[k]]);
+        assert_int_equal(slot(f, order[k] % 2, order[k])->go, f->generation);
+    }
+    assert_null(f->ranks[0].groups);
+    assert_null(f->ranks[1].groups);
+    pthread_mutex_unlock(&f->daemon.lock);
+}
+
+/* A GPU writes without waking anybody. */
+static void writers_need_not_wake(void **state)
+{
+    struct fixture *f = *state;
+    watch_set_poll(f->daemon.watch, 1000000);
+    pthread_mutex_lock(&f->daemon.lock);
+    add(f, 0, 0, 0);
+    let_it_look(f);
+    assert_int_equal(seen.narrived, 0);
+    __atomic_store_n(&slot(f, 0, 0)->arrive, f->generation, __ATOMIC_RELEASE);
+    wait_for(f, &seen.narrived, 1);
+    pthread_mutex_unlock(&f->daemon.lock);
+}
+
+/* More streams than one futex call takes. */
+static void many_streams_are_watched(void **state)
+{
+    struct fixture *f = *state;
+    watch_set_poll(f->daemon.watch, 1000000);
+    pthread_mutex_lock(&f->daemon.lock);
+    for (uint32_t i = 0; i < 300; i++)
+        add(f, i % 2, i, i);
+    for (uint32_t i = 270; i < 290; i++)
+        arrive(f, i % 2, i);
+    wait_for(f, &seen.narrived, 20);
+    for (uint32_t i = 0; i < 20; i++)
+        assert_in_range(seen.arrived[i], 270, 289);
+    pthread_mutex_unlock(&f->daemon.lock);
+}
+
+static void a_dropped_rank_takes_its_gates_along(void **state)
+{
+    struct fixture *f = *state;
+    struct group *g[8];
+    pthread_mutex_lock(&f->daemon.lock);
+    for (uint32_t i = 0; i < 8; i++) {
+        g[i] = add(f, i % 2, i / 2, i);
+        arrive(f, i % 2, i);
+    }
+    add(f, 0, 0, 8); /* behind gate 0 */
+    wait_for(f, &seen.narrived, 8);
+    int64_t begin = clock_now_ns() + 30000000;
+    for (uint32_t i = 0; i < 8; i++)
+        watch_open_at(f->daemon.watch, g[i], begin + (8 - i) * 1000000);
+    watch_drop_rank(f->daemon.watch, &f->ranks[0]);
+    assert_null(f->ranks[0].groups);
+    wait_for(f, &seen.nopened, 4);
+    let_it_look(f);
+    assert_int_equal(seen.nopened, 4);
+    for (uint32_t k = 0; k < 4; k++)
+        assert_int_equal(seen.opened[k], 7 - 2 * k);
+    assert_int_equal(slot(f, 0, 0)->go, f->generation - 1);
+    /* The other rank goes on. */
+    add(f, 1, 0, 9);
+    arrive(f, 1, 9);
+    wait_for(f, &seen.narrived, 9);
+    assert_int_equal(seen.arrived[8], 9);
+    pthread_mutex_unlock(&f->daemon.lock);
+}
+
+static void outputs_are_marked_ready(void **state)
+{
+    struct fixture *f = *state;
+    pthread_mutex_lock(&f->daemon.lock);
+    struct group *g = add(f, 1, 0, 7);
+    watch_mark_ready(g);
+    assert_int_equal(slot(f, 1, 7)->ready, f->generation);
+    assert_int_equal(slot(f, 1, 6)->ready, f->generation - 1);
+    pthread_mutex_unlock(&f->daemon.lock);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_stream_arrives_in_order, make, unmake),
+        cmocka_unit_test_setup_teardown(gates_open_at_their_times, make, unmake),
+        cmocka_unit_test_setup_teardown(writers_need_not_wake, make, unmake),
+        cmocka_unit_test_setup_teardown(many_streams_are_watched, make, unmake),
+        cmocka_unit_test_setup_teardown(a_dropped_rank_takes_its_gates_along, make, unmake),
+        cmocka_unit_test_setup_teardown(outputs_are_marked_ready, make, unmake),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
