@@ -192,7 +192,7 @@ static int keep_contribution(struct daemon *d, const struct collective *c, const
         int redop = w->redop == COLL_REDOP_AVG ? COLL_REDOP_SUM : w->redop;
         struct prism_error err = {0};
         struct payload_key key = {(uint32_t)world_rank(d, c, (uint32_t)leader), c->entries[leader].comm,
-                                  c->entries[leader].ordinal, PAYLOAD_CONTRIBUTION};
+                                  c->entries[leader].ordinal, PAYLOAD_CONTRIBUTION + c->entries[leader].part};
         rc = coll_reduce(sum, some, nvirtual, count, w->datatype, redop, factors, &err);
         if (!rc && d->conf->payload == CONF_CONTROL && !synthetic_keeps(w->datatype, bytes))
             synthetic_fill(sum, bytes, w->datatype);

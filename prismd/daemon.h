@@ -93,6 +93,7 @@ struct phase_ops {
     const char *name;
     int (*comm_init)(struct daemon *d, struct rank *r, const struct msg_comm_init *m);
     int (*comm_split)(struct daemon *d, struct rank *r, const struct msg_comm_split *m);
+    void (*comm_free)(struct daemon *d, struct rank *r, const struct msg_comm_free *m); /* may be NULL */
     void (*node)(struct daemon *d, struct rank *r, const struct msg_node *m, struct group *group);
     void (*arrived)(struct daemon *d, struct group *group); /* the stream stands at the gate */
     void (*opened)(struct daemon *d, struct group *group);  /* go was written; the group is freed afterwards */

@@ -150,7 +150,7 @@ static bool long_enough(const struct msg_header *h, size_t len)
 {
     static const size_t least[] = {
         [MSG_COMM_INIT] = sizeof(struct msg_comm_init), [MSG_COMM_SPLIT] = sizeof(struct msg_comm_split),
-        [MSG_MEMORY] = sizeof(struct msg_memory),       [MSG_STORE_PORT] = sizeof(struct msg_store_port),
+        [MSG_COMM_FREE] = sizeof(struct msg_comm_free), [MSG_MEMORY] = sizeof(struct msg_memory),       [MSG_STORE_PORT] = sizeof(struct msg_store_port),
         [MSG_BYE] = sizeof(struct msg_header),
     };
     size_t need = h->type < sizeof least / sizeof *least ? least[h->type] : 0;
@@ -173,6 +173,8 @@ void dispatch_message(struct daemon *d, struct rank *r, const void *data, size_t
         d->ops->comm_split(d, r, data);
         break;
     case MSG_COMM_FREE:
+        if (d->ops->comm_free)
+            d->ops->comm_free(d, r, data);
         break;
     case MSG_NODE:
         take_node(d, r, data, len);

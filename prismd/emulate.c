@@ -8,6 +8,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "graph/run.h"
+#include "prismd/assist.h"
 #include "prismd/duration.h"
 #include "prismd/link.h"
 #include "prismd/live.h"
@@ -36,6 +37,7 @@ static struct {
     uint8_t *external;   /* by world rank: runs in this phase */
     uint8_t *has_arrived; /* by world rank: first gate, or ended */
     uint32_t waiting_for; /* live ranks without first gate */
+    uint32_t not_left;    /* live ranks of all nodes that have not ended */
     int64_t t0_ns; /* the last of their first arrivals: equal on every node, as each rank's first arrival is one event */
     bool begun;
     struct held *held;
@@ -66,6 +68,8 @@ static int answer_ready(struct daemon *d, struct rank *r, uint32_t comm)
         ready.size = (int32_t)c->size;
         ready.rank = g->comms[comm].rank;
         rank_comm_made(r, comm, g->comms[comm].global, ready.size, ready.rank);
+        if (assist_join(d, r, comm, &ready))
+            return 0;
     } else {
         rank_comm(r, comm)->used = true;
     }
@@ -89,6 +93,11 @@ static int on_comm_init(struct daemon *d, struct rank *r, const struct msg_comm_
 static int on_comm_split(struct daemon *d, struct rank *r, const struct msg_comm_split *m)
 {
     return answer_ready(d, r, m->comm);
+}
+
+static void on_comm_free(struct daemon *d, struct rank *r, const struct msg_comm_free *m)
+{
+    assist_freed(d, r, m->comm);
 }
 
 /* --- delivery of recorded results --- */
@@ -233,6 +242,7 @@ static void note_arrived(uint32_t rank, int64_t start_ns)
 
 static void take_arrival(struct daemon *d, struct held h)
 {
+    assist_arrived(d, h.rank, h.comm, h.ordinal, h.parts, h.nparts);
     if (em.begun) {
         feed(d, &h);
         free(h.parts);
@@ -353,8 +363,28 @@ static void on_node(struct daemon *d, struct rank *r, const struct msg_node *m, 
         deliver(d, g);
 }
 
+static void on_left(struct daemon *d, uint32_t from, struct bytes_reader *b)
+{
+    (void)d;
+    (void)from;
+    (void)b;
+    if (em.not_left)
+        em.not_left--;
+}
+
+bool emulate_may_end(const struct daemon *d)
+{
+    return d->transport != TRANSPORT_NCCL || !em.not_left;
+}
+
 static void on_ended(struct daemon *d, struct rank *r)
 {
+    if (d->transport == TRANSPORT_NCCL) {
+        struct bytes b = {0};
+        bytes_put_u32(&b, r->number);
+        link_announce(d, LINK_LEFT, &b);
+        bytes_free(&b);
+    }
     /* A rank that ends without a gate must not hold up the others' beginning; that it left is for the graph to show. */
     if (!d->stopping && em.has_arrived) {
         note_arrived(r->number, 0);
@@ -366,6 +396,7 @@ const struct phase_ops emulate_ops = {
     .name = "emulate",
     .comm_init = on_comm_init,
     .comm_split = on_comm_split,
+    .comm_free = on_comm_free,
     .node = on_node,
     .arrived = on_group_arrived,
     .opened = on_opened,
@@ -382,7 +413,7 @@ int emulate_begin(struct daemon *d, const uint32_t *live, uint32_t nlive, struct
         abort();
     for (uint32_t i = 0; i < nlive; i++)
         em.external[live[i]] = 1;
-    em.waiting_for = nlive;
+    em.waiting_for = em.not_left = nlive;
     em.context.daemon = d;
     duration_model_init(&em.context.model, d->graph, d->network);
     em.payloads = payload_reader_open(d->conf->trace, d->trace_nodes, err);
@@ -397,10 +428,11 @@ int emulate_begin(struct daemon *d, const uint32_t *live, uint32_t nlive, struct
     if (!em.run)
         return prism_error_set(err, PRISM_EXIT_TRACE, "the graph in %s is not consistent; capture again", d->conf->trace);
     link_on(LINK_START, on_start);
+    link_on(LINK_LEFT, on_left);
     for (uint32_t i = 0; i < nlive; i++)
         if (d->ranks[live[i]])
             d->ranks[live[i]]->phase_data = live_create(d->graph, live[i], d->phase == PHASE_CALIBRATE);
-    return 0;
+    return assist_begin(d, live, nlive, err);
 }
 
 struct emulate_result emulate_rank_result(const struct daemon *d, uint32_t rank)
@@ -425,11 +457,12 @@ const double *emulate_pacing_us(uint32_t *n)
 
 uint64_t emulate_size_changes(void)
 {
-    return em.size_changes;
+    return em.size_changes + assist_size_changes();
 }
 
 void emulate_end(struct daemon *d)
 {
+    assist_end(d);
     for (uint32_t i = 0; i < d->conf->world; i++) {
         struct rank *r = d->ranks[i];
         if (!r || !r->phase_data)

@@ -12,6 +12,8 @@ extern const struct phase_ops emulate_ops;
 
 /* live: world ranks that run in this phase, all nodes'. d->graph has been read. */
 int emulate_begin(struct daemon *d, const uint32_t *live, uint32_t nlive, struct prism_error *err);
+/* Other nodes' ranks need nothing of this node any more (assistants serve all nodes). */
+bool emulate_may_end(const struct daemon *d);
 /* Calibration: works of this node's ranks have been put into d->graph when this returns. */
 void emulate_end(struct daemon *d);
 

@@ -14,6 +14,7 @@
 #include "common/clock.h"
 #include "common/file.h"
 #include "common/log.h"
+#include "prismd/assist.h"
 #include "prismd/capture.h"
 #include "prismd/emulate.h"
 #include "prismd/link.h"
@@ -121,7 +122,7 @@ static void wind_up(struct daemon *d)
 
 static void finish_if_over(struct daemon *d)
 {
-    if (local.running && !d->live && (d->stopping || !any_waiting(d)))
+    if (local.running && !d->live && (d->stopping || (!any_waiting(d) && emulate_may_end(d))))
         wind_up(d);
 }
 
@@ -135,6 +136,8 @@ static void on_child(evutil_socket_t fd, short what, void *arg)
     pthread_mutex_lock(&d->lock);
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
         struct rank *r = rank_of_pid(d, pid);
+        if (!r)
+            assist_reaped(d, pid, status);
         if (!r || r->state == RANK_ENDED)
             continue;
         listen_drain(r);

@@ -15,6 +15,7 @@
 #include "common/clock.h"
 #include "common/file.h"
 #include "common/log.h"
+#include "prismd/assist.h"
 #include "prismd/link.h"
 #include "prismd/local.h"
 #include "prismd/network.h"
@@ -417,7 +418,10 @@ static int run_all(struct daemon *d)
     const struct conf *c = d->conf;
     if (look_at_trace(d) || make_trace_folder(d))
         return -1;
+    struct prism_error err = {0};
     bool have = lead.manifest.complete && c->phase != CONF_CAPTURE;
+    if (assist_check(c, have ? &lead.manifest : NULL, &err))
+        return daemon_fail(d, err.code, "%s", err.text);
     if (!have && capture(d))
         return -1;
     if (c->phase == CONF_CAPTURE)

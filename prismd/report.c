@@ -83,6 +83,27 @@ static void put_pacing(json_t *root, const struct results *results)
     free(sorted);
 }
 
+/* What real communication moved, and whether payloads lay ready. Bytes are those through sandbox ranks' links, in both
+ * directions. */
+static void put_assistants(json_t *root, const struct daemon *d, const struct results *results)
+{
+    const struct assist_result *a = &results->assist;
+    json_t *ops = json_array();
+    for (int op = 1; op < PRISM_OP_END; op++) {
+        const struct coll_use_op *use = &a->use.ops[op];
+        if (use->count)
+            json_array_append_new(ops, json_pack("{s:s, s:I, s:I, s:I}", "op", prism_op_name(op), "count",
+                                                 (json_int_t)use->count, "bytes", (json_int_t)use->bytes,
+                                                 "full_ring_bytes", (json_int_t)use->full));
+    }
+    json_object_set_new(root, "assistants", json_integer(d->conf->assistants));
+    json_object_set_new(root, "ops", ops);
+    json_object_set_new(root, "prefetch",
+                        json_pack("{s:I, s:I, s:I, s:I}", "hits", (json_int_t)a->counts.hits, "late",
+                                  (json_int_t)a->counts.late, "misses", (json_int_t)a->counts.misses, "bytes",
+                                  (json_int_t)a->counts.payload_bytes));
+}
+
 static uint32_t devices_used(const struct daemon *d)
 {
     uint32_t assistants = d->conf->assistants > 0 ? (uint32_t)d->conf->assistants : 0;
@@ -125,6 +146,8 @@ int report_write(const struct daemon *d, const struct trace_manifest *m, const s
     put_ranks(root, results);
     put_prediction(root, results, predicted);
     put_pacing(root, results);
+    if (report->transport == TRANSPORT_NCCL)
+        put_assistants(root, d, results);
     link_clock_offset_ns(d, &clock_error);
     json_object_set_new(root, "clock_error_us", json_real((double)clock_error / 1e3));
     json_object_set_new(root, "live_size_changes", json_integer((json_int_t)results->size_changes));

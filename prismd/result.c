@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "prismd/assist.h"
 #include "prismd/emulate.h"
 #include "prismd/place.h"
 
@@ -85,6 +86,8 @@ void result_put_emulate(struct daemon *d, struct bytes *out)
     bytes_put_u64(out, emulate_size_changes());
     bytes_put_u32(out, npacing);
     bytes_put(out, pacing, npacing * sizeof *pacing);
+    struct assist_result assist = assist_result(d);
+    bytes_put(out, &assist, sizeof assist); /* both ends are one build */
     emulate_end(d);
     for (uint32_t i = 0; i < n; i++)
         put_works(d, numbers[i], out);
@@ -122,6 +125,25 @@ static void take_works(struct daemon *d, uint32_t from, uint32_t rank, struct by
     memcpy(d->graph->ranks[rank].host_work, host, nnodes * sizeof(float));
 }
 
+static void take_assist(struct bytes_reader *b, struct assist_result *sum)
+{
+    struct assist_result a;
+    const void *data = bytes_get(b, sizeof a);
+    if (!data)
+        return;
+    memcpy(&a, data, sizeof a);
+    sum->counts.runs += a.counts.runs;
+    sum->counts.hits += a.counts.hits;
+    sum->counts.late += a.counts.late;
+    sum->counts.misses += a.counts.misses;
+    sum->counts.payload_bytes += a.counts.payload_bytes;
+    for (int op = 0; op < PRISM_OP_END; op++) {
+        sum->use.ops[op].count += a.use.ops[op].count;
+        sum->use.ops[op].bytes += a.use.ops[op].bytes;
+        sum->use.ops[op].full += a.use.ops[op].full;
+    }
+}
+
 int result_take_emulate(struct daemon *d, uint32_t from, struct bytes_reader *b, struct results *into,
                         struct prism_error *err)
 {
@@ -146,6 +168,7 @@ int result_take_emulate(struct daemon *d, uint32_t from, struct bytes_reader *b,
         memcpy(into->pacing_us + into->npacing, pacing, np * sizeof *into->pacing_us);
         into->npacing += np;
     }
+    take_assist(b, &into->assist);
     for (uint32_t i = first; i < into->nranks; i++)
         take_works(d, from, into->ranks[i].rank, b);
     return b->bad ? prism_error_set(err, PRISM_EXIT_DAEMON, "node %u: malformed result", from) : 0;

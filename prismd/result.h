@@ -3,6 +3,7 @@
 #define PRISM_PRISMD_RESULT_H
 
 #include "common/bytes.h"
+#include "prismd/assist.h"
 #include "prismd/daemon.h"
 
 /* A rank in calibration or emulation, as reported. */
@@ -20,6 +21,7 @@ struct results {
     double *pacing_us; /* owned; all gates of all nodes */
     uint32_t npacing;
     uint64_t size_changes;
+    struct assist_result assist; /* all nodes' sums */
 };
 
 /* Node side; winds up the emulation's state (works are taken into d->graph and the result). */

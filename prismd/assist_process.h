@@ -1,0 +1,30 @@
+/* assist_process.h - assistants as processes of this node: start, orders, answers, death. */
+#ifndef PRISM_PRISMD_ASSIST_PROCESS_H
+#define PRISM_PRISMD_ASSIST_PROCESS_H
+
+#include "common/bytes.h"
+#include "prismd/assistant/order.h"
+#include "prismd/daemon.h"
+
+struct assistant;
+
+/* A unique id has been made. Lock held, main thread. */
+typedef void (*assistant_made)(struct daemon *d, uint32_t communicator, const uint8_t id[ORDER_ID_LEN]);
+
+/* Start assistant `number` on conf.devices[device]. */
+struct assistant *assistant_start(struct daemon *d, uint32_t number, uint32_t device, assistant_made made,
+                                  struct prism_error *err);
+/* End it and wait for that; NULL is fine. */
+void assistant_end(struct assistant *a);
+/* Queue an order (never blocks). Any thread that holds the lock. */
+void assistant_order(struct assistant *a, const void *order, size_t size);
+pid_t assistant_pid(const struct assistant *a); /* 0 = gone */
+/* The process ended with a wait(2) status: the run fails unless it is ending anyway. */
+void assistant_reaped(struct assistant *a, int status);
+/* Add what it has counted. */
+void assistant_count(const struct assistant *a, struct order_counts *sum);
+
+/* The file of a loaded library in a process ("libnccl.so"), by its memory map; malloc'ed, "" if not found. */
+char *assistant_find_library(pid_t pid, const char *name);
+
+#endif

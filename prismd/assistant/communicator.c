@@ -1,0 +1,230 @@
+#include "prismd/assistant/communicator.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <uthash.h>
+
+#include "coll/plan.h"
+#include "common/error.h"
+#include "prismd/assistant/answer.h"
+#include "prismd/assistant/gpu.h"
+#include "prismd/assistant/ring.h"
+
+struct queued {
+    struct order_header *order; /* owned */
+    struct queued *next;
+};
+
+struct redop {
+    struct {
+        uint64_t datatype, scalar;
+    } key;
+    ncclRedOp_t real;
+    UT_hash_handle hh;
+};
+
+struct communicator {
+    uint32_t number;
+    pthread_mutex_t lock;
+    pthread_cond_t came;
+    struct queued *head, *tail;
+    ncclComm_t comm;
+    CUstream stream;
+    struct ring *ring;
+    struct gpu_buffer scratch;
+    struct redop *redops; /* hash */
+    UT_hash_handle hh;
+};
+
+static struct communicator *communicators; /* of the thread that reads orders */
+static struct payload_reader *payloads;
+static struct order_counts *counts;
+
+void communicator_init(struct payload_reader *reader, struct order_counts *shared)
+{
+    payloads = reader;
+    counts = shared;
+}
+
+/* --- the communicator's thread --- */
+
+static void create(struct communicator *c, const struct order_create *o)
+{
+    ncclUniqueId id;
+    gpu_open_nccl((const char *)(o + 1));
+    GPU_NCCL_MUST(gpu_nccl(GetUniqueId)(&id));
+    answer_id(c->number, (const uint8_t *)id.internal);
+    if (o->rank < 0)
+        return;
+    GPU_MUST(gpu_cu(cuStreamCreate)(&c->stream, CU_STREAM_NON_BLOCKING));
+    c->ring = ring_create(payloads, counts);
+    GPU_NCCL_MUST(gpu_nccl(CommInitRank)(&c->comm, o->size, id, o->rank));
+}
+
+static ncclRedOp_t redop_of(struct communicator *c, const struct order_call *call)
+{
+    if (call->redop != COLL_REDOP_PREMUL)
+        return (ncclRedOp_t)call->redop;
+    struct redop *r, wanted = {.key = {(uint64_t)call->datatype, call->scalar}};
+    HASH_FIND(hh, c->redops, &wanted.key, sizeof wanted.key, r);
+    if (r)
+        return r->real;
+    r = calloc(1, sizeof *r);
+    if (!r)
+        abort();
+    r->key = wanted.key;
+    uint64_t scalar = call->scalar;
+    GPU_NCCL_MUST(gpu_nccl(RedOpCreatePreMulSum)(&r->real, &scalar, (ncclDataType_t)call->datatype,
+                                                 ncclScalarHostImmediate, c->comm));
+    HASH_ADD(hh, c->redops, key, sizeof r->key, r);
+    return r->real;
+}
+
+static void *address(const struct communicator *c, const struct ring_place *payload, uint8_t buffer, uint64_t offset)
+{
+    if (buffer == COLL_BUFFER_PAYLOAD && payload)
+        return (void *)(uintptr_t)(ring_address(payload) + offset);
+    /* A message without bytes still wants an address. */
+    return buffer == COLL_BUFFER_NONE ? NULL : (void *)(uintptr_t)(c->scratch.device + offset);
+}
+
+static void issue(struct communicator *c, const struct order_call *call, const struct ring_place *payload)
+{
+    const void *from = address(c, payload, call->from_buffer, call->from);
+    void *to = address(c, payload, call->to_buffer, call->to);
+    ncclDataType_t type = (ncclDataType_t)call->datatype;
+    cudaStream_t stream = (cudaStream_t)c->stream;
+    switch (call->kind) {
+    case COLL_CALL_ALLREDUCE:
+        GPU_NCCL_MUST(gpu_nccl(AllReduce)(from, to, call->count, type, redop_of(c, call), c->comm, stream));
+        break;
+    case COLL_CALL_REDUCE:
+        GPU_NCCL_MUST(gpu_nccl(Reduce)(from, to, call->count, type, redop_of(c, call), call->peer, c->comm, stream));
+        break;
+    case COLL_CALL_BROADCAST:
+        GPU_NCCL_MUST(gpu_nccl(Broadcast)(from ? from : to, to, call->count, type, call->peer, c->comm, stream));
+        break;
+    case COLL_CALL_SEND:
+        GPU_NCCL_MUST(gpu_nccl(Send)(from, call->count, type, call->peer, c->comm, stream));
+        break;
+    case COLL_CALL_RECV:
+        GPU_NCCL_MUST(gpu_nccl(Recv)(to, call->count, type, call->peer, c->comm, stream));
+        break;
+    default:
+        answer_failed(PRISM_EXIT_DAEMON, "malformed order: call %u", call->kind);
+    }
+}
+
+static void run(struct communicator *c, const struct order_run *o)
+{
+    const struct order_call *calls =
+        (const struct order_call *)((const struct order_segment *)(o + 1) + o->nsegments);
+    uint64_t scratch = o->scratch_bytes ? o->scratch_bytes : 1;
+    if (scratch > c->scratch.size)
+        GPU_MUST(gpu_cu(cuStreamSynchronize)(c->stream));
+    gpu_buffer_grow(&c->scratch, scratch);
+    struct ring_place *payload = o->payload_bytes ? ring_take(c->ring, o, c->stream) : NULL;
+    GPU_NCCL_MUST(gpu_nccl(GroupStart)());
+    for (uint32_t i = 0; i < o->ncalls; i++)
+        issue(c, &calls[i], payload);
+    GPU_NCCL_MUST(gpu_nccl(GroupEnd)());
+    if (payload)
+        ring_give(c->ring, payload, c->stream);
+    __atomic_fetch_add(&counts->runs, 1, __ATOMIC_RELAXED);
+}
+
+static void destroy(struct communicator *c)
+{
+    struct redop *r, *next;
+    if (c->comm) {
+        GPU_NCCL_MUST(gpu_nccl(CommDestroy)(c->comm));
+        GPU_MUST(gpu_cu(cuStreamSynchronize)(c->stream));
+        ring_destroy(c->ring);
+        if (c->scratch.device)
+            GPU_MUST(gpu_cu(cuMemFree)(c->scratch.device));
+        GPU_MUST(gpu_cu(cuStreamDestroy)(c->stream));
+    }
+    HASH_ITER(hh, c->redops, r, next)
+    {
+        HASH_DEL(c->redops, r);
+        free(r);
+    }
+    free(c);
+}
+
+static struct order_header *next_order(struct communicator *c)
+{
+    pthread_mutex_lock(&c->lock);
+    while (!c->head)
+        pthread_cond_wait(&c->came, &c->lock);
+    struct queued *q = c->head;
+    c->head = q->next;
+    if (!c->head)
+        c->tail = NULL;
+    pthread_mutex_unlock(&c->lock);
+    struct order_header *order = q->order;
+    free(q);
+    return order;
+}
+
+static void *work(void *arg)
+{
+    struct communicator *c = arg;
+    gpu_use();
+    for (bool over = false; !over;) {
+        struct order_header *o = next_order(c);
+        if (o->type == ORDER_CREATE)
+            create(c, (const struct order_create *)o);
+        else if (o->type == ORDER_FORESEE)
+            ring_foresee(c->ring, (const struct order_run *)o);
+        else if (o->type == ORDER_RUN)
+            run(c, (const struct order_run *)o);
+        else
+            over = true;
+        free(o);
+    }
+    destroy(c);
+    return NULL;
+}
+
+/* --- the thread that reads orders --- */
+
+static struct communicator *begin(uint32_t number)
+{
+    struct communicator *c = calloc(1, sizeof *c);
+    pthread_t thread;
+    if (!c)
+        abort();
+    c->number = number;
+    pthread_mutex_init(&c->lock, NULL);
+    pthread_cond_init(&c->came, NULL);
+    HASH_ADD(hh, communicators, number, sizeof c->number, c);
+    if (pthread_create(&thread, NULL, work, c) || pthread_detach(thread))
+        answer_failed(PRISM_EXIT_SYSTEM, "cannot start a thread");
+    return c;
+}
+
+void communicator_order(struct order_header *order)
+{
+    struct communicator *c;
+    HASH_FIND(hh, communicators, &order->communicator, sizeof order->communicator, c);
+    if (!c && order->type == ORDER_CREATE)
+        c = begin(order->communicator);
+    struct queued *q = calloc(1, sizeof *q);
+    if (!c || !q)
+        answer_failed(PRISM_EXIT_DAEMON, "malformed order %u for communicator %u", order->type, order->communicator);
+    q->order = order;
+    if (order->type == ORDER_DESTROY) /* the thread frees it */
+        HASH_DEL(communicators, c);
+    pthread_mutex_lock(&c->lock);
+    if (c->tail)
+        c->tail->next = q;
+    else
+        c->head = q;
+    c->tail = q;
+    pthread_cond_signal(&c->came);
+    pthread_mutex_unlock(&c->lock);
+}
