@@ -116,12 +116,23 @@ int graph_check_truncated(const struct graph *g, struct prism_error *err);
 /* Find the training iterations of every rank as the smallest period of its COMM nodes' structure (op, communicator,
  * datatype, redop, relative peer; never the counts) with at least two periods one after the other, where these cover most
  * of its nodes. Nodes before are set-up, those after the last whole period teardown. All ranks get the same number of
- * iterations: the smallest found; where a rank has more periods, several make one iteration.
+ * iterations: the smallest found. Where a rank sees a smaller period than others (micro-batches look alike to it), several make
+ * one iteration: as many as its collectives on the communicators that they share tell.
  * An iteration ends right after its last COMM node and begins right after the last node of the one before (iteration 0:
  * right after the last COMM node of the set-up), so that iterations cover all nodes between set-up and teardown.
  * Without a period: one iteration that is everything. Ranks without COMM nodes: all nodes are in iteration 0.
  * -1 with err: the graph is not consistent. */
 int graph_find_iterations(struct graph *g, struct prism_error *err);
+
+/* Capture that is to end early: how many iterations the rank's first `nodes` nodes hold so far, as graph_find_iterations
+ * would see them: complete periods of COMM nodes up to the last one, at least two, else 0. Within the first iteration its
+ * micro-batches or layers look like iterations; so periods count only where the host has waited for the device (a SYNC,
+ * as for a loss), and sixteen for one while a communicator that the rank has made does not occur in them. The rank must
+ * be a member of the communicators that its nodes name. Costs time in the rank's nodes. */
+uint32_t graph_count_iterations(const struct graph *g, uint32_t rank, uint32_t nodes);
+/* Keep set-up and the first n iterations (graph_find_iterations has been called), of every rank the same: what was
+ * recorded behind them is an unfinished iteration, or teardown. -1, nothing changed: there are fewer, or n is 0. */
+int graph_truncate(struct graph *g, uint32_t n);
 
 /* Give ranks of equal structure (nodes, relative peers, whether they are root, sizes and order of communicators; not
  * counts, not which ranks, not the order of sends and receives in a group) the same klass 0..nclasses-1, numbered by

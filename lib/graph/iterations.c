@@ -1,15 +1,20 @@
 /* iterations.c - where training iterations begin: periods in the sequence of COMM nodes. */
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
 #include "graph/graph.h"
+#include "graph/multiples.h"
 #include "graph/structure.h"
 #include "graph/validate.h"
 
 /* Steps of the search for the end of the last iteration, all in all: keeps a program without any period
  * affordable. */
 #define SEARCH_MAX 200000000u
+
+/* Periods that stand for one as long as a communicator does not occur in them. */
+#define UNUSED_FACTOR 16
 
 struct region { /* tokens [start, start + length) have that period; length >= 2 * period; 0 = there is none */
     uint32_t start, length, period;
@@ -74,13 +79,14 @@ static struct region find_region(const uint64_t *tokens, uint32_t n)
     return best;
 }
 
-static struct sequence read_sequence(const struct graph *g, const struct graph_rank *r)
+/* Of the rank's first `nodes` nodes. */
+static struct sequence read_sequence(const struct graph *g, const struct graph_rank *r, uint32_t nodes)
 {
     struct sequence s = {0};
-    s.loose = allocate(r->nnodes, sizeof *s.loose);
-    s.strict = allocate(r->nnodes, sizeof *s.strict);
-    s.node = allocate(r->nnodes, sizeof *s.node);
-    for (uint32_t i = 0; i < r->nnodes; i++) {
+    s.loose = allocate(nodes, sizeof *s.loose);
+    s.strict = allocate(nodes, sizeof *s.strict);
+    s.node = allocate(nodes, sizeof *s.node);
+    for (uint32_t i = 0; i < nodes; i++) {
         if (r->nodes[i].kind != GRAPH_COMM)
             continue;
         s.loose[s.n] = structure_of_group(g, r, &r->nodes[i], STRUCTURE_ROOTS);
@@ -120,7 +126,7 @@ static void mark_everything(struct graph_rank *r)
     r->iterations[1] = r->nnodes;
 }
 
-static void mark(struct graph_rank *r, const struct sequence *s, struct region region, uint32_t n)
+static void mark(struct graph_rank *r, const struct sequence *s, struct region region, uint32_t periods, uint32_t n)
 {
     set_bounds(r, n);
     if (!s->n) { /* never communicates: nothing tells its iterations apart */
@@ -128,8 +134,7 @@ static void mark(struct graph_rank *r, const struct sequence *s, struct region r
             r->iterations[i] = r->nnodes;
         return;
     }
-    /* More periods than iterations: several make one (micro-batches look alike to this rank). */
-    uint32_t period = region.length / region.period / n * region.period;
+    uint32_t period = periods * region.period;
     uint32_t start = region.start, spare = region.length - n * period;
     /* Set-up may end as an iteration does. Counts, where they do not depend on data, tell them apart. */
     for (; spare && s->strict[start] != s->strict[start + period]; spare--)
@@ -139,31 +144,144 @@ static void mark(struct graph_rank *r, const struct sequence *s, struct region r
         r->iterations[i] = s->node[start + i * period - 1] + 1;
 }
 
+struct finding {
+    struct region *regions; /* by rank, as all here */
+    struct sequence *sequences;
+    struct multiples_period *periods;
+    uint32_t *multiples, *sets;
+    uint32_t *found; /* iterations */
+    uint32_t *least; /* by set: of its ranks */
+};
+
+static struct finding finding_create(uint32_t world)
+{
+    return (struct finding){allocate(world, sizeof(struct region)),  allocate(world, sizeof(struct sequence)),
+                            allocate(world, sizeof(struct multiples_period)), allocate(world, sizeof(uint32_t)),
+                            allocate(world, sizeof(uint32_t)),       allocate(world, sizeof(uint32_t)),
+                            allocate(world, sizeof(uint32_t))};
+}
+
+static void finding_free(struct finding *f, uint32_t world)
+{
+    for (uint32_t i = 0; i < world; i++)
+        sequence_free(&f->sequences[i]);
+    free(f->regions);
+    free(f->sequences);
+    free(f->periods);
+    free(f->multiples);
+    free(f->sets);
+    free(f->found);
+    free(f->least);
+}
+
+static void find_regions(const struct graph *g, struct finding *f)
+{
+    struct known *known = allocate(g->world, sizeof *known);
+    uint32_t nknown = 0;
+    for (uint32_t i = 0; i < g->world; i++) {
+        struct sequence *s = &f->sequences[i];
+        *s = read_sequence(g, &g->ranks[i], g->ranks[i].nnodes);
+        if (!s->n)
+            continue;
+        struct region r = f->regions[i] = region_of(known, &nknown, s);
+        if (r.period)
+            f->periods[i] = (struct multiples_period){s->node[r.start + r.length - r.period], s->node[r.start + r.length - 1] + 1};
+    }
+    free(known);
+}
+
+/* The world's number of iterations, and what each set of ranks has at least. */
+static uint32_t count_found(const struct graph *g, struct finding *f)
+{
+    uint32_t n = UINT32_MAX;
+    for (uint32_t i = 0; i < g->world; i++)
+        f->least[i] = UINT32_MAX;
+    for (uint32_t i = 0; i < g->world; i++) {
+        if (!f->sequences[i].n)
+            continue;
+        struct region r = f->regions[i];
+        f->found[i] = r.period ? r.length / r.period / (f->multiples[i] ? f->multiples[i] : 1) : 1;
+        uint32_t *least = &f->least[f->sets[i]];
+        *least = f->found[i] < *least ? f->found[i] : *least;
+        n = f->found[i] < n ? f->found[i] : n;
+    }
+    return n;
+}
+
 int graph_find_iterations(struct graph *g, struct prism_error *err)
 {
     if (graph_validate(g, err))
         return -1;
-    struct region *regions = allocate(g->world, sizeof *regions);
-    struct sequence *sequences = allocate(g->world, sizeof *sequences);
-    struct known *known = allocate(g->world, sizeof *known);
-    uint32_t nknown = 0, n = UINT32_MAX;
+    struct finding f = finding_create(g->world);
+    find_regions(g, &f);
+    multiples_find(g, f.periods, f.multiples, f.sets);
+    uint32_t n = count_found(g, &f);
     for (uint32_t i = 0; i < g->world; i++) {
-        sequences[i] = read_sequence(g, &g->ranks[i]);
-        if (!sequences[i].n)
-            continue;
-        regions[i] = region_of(known, &nknown, &sequences[i]);
-        uint32_t found = regions[i].period ? regions[i].length / regions[i].period : 1;
-        n = found < n ? found : n;
-    }
-    for (uint32_t i = 0; i < g->world; i++) {
-        if (n < 2 || n == UINT32_MAX)
+        if (n < 2 || n == UINT32_MAX) {
             mark_everything(&g->ranks[i]);
-        else
-            mark(&g->ranks[i], &sequences[i], regions[i], n);
-        sequence_free(&sequences[i]);
+            continue;
+        }
+        /* More iterations than the world's: several make one. Of ranks that know of each other some are only ahead. */
+        uint32_t m = f.multiples[i];
+        uint32_t periods = !f.sequences[i].n ? 0 : m ? m * (f.least[f.sets[i]] / n) : f.found[i] / n;
+        mark(&g->ranks[i], &f.sequences[i], f.regions[i], periods, n);
     }
-    free(regions);
-    free(sequences);
-    free(known);
+    finding_free(&f, g->world);
+    return 0;
+}
+
+/* Is every communicator that the rank has made used between these nodes? Ones of its own alone do not tell. */
+static bool uses_all_comms(const struct graph *g, const struct graph_rank *r, uint32_t begin, uint32_t end)
+{
+    uint8_t *used = allocate(r->ncomms, 1);
+    bool all = true;
+    for (uint32_t i = begin; i < end; i++)
+        if (r->nodes[i].kind == GRAPH_COMM)
+            used[r->nodes[i].comm] = 1;
+    for (uint32_t i = 0; i < r->ncomms && all; i++)
+        all = used[i] || r->comms[i].global < 0 || g->comms[r->comms[i].global].size < 2;
+    free(used);
+    return all;
+}
+
+static bool has_sync(const struct graph_rank *r, uint32_t begin, uint32_t end)
+{
+    for (uint32_t i = begin; i < end; i++)
+        if (r->nodes[i].kind == GRAPH_SYNC)
+            return true;
+    return false;
+}
+
+uint32_t graph_count_iterations(const struct graph *g, uint32_t rank, uint32_t nodes)
+{
+    const struct graph_rank *r = &g->ranks[rank];
+    struct sequence s = read_sequence(g, r, nodes < r->nnodes ? nodes : r->nnodes);
+    uint32_t *failure = allocate(s.n, sizeof *failure), count = 0;
+    struct region region = s.n ? periodic_suffix(s.loose, s.n, failure) : (struct region){0};
+    if (region.period) {
+        uint32_t begin = s.node[region.start], end = s.node[s.n - 1] + 1;
+        count = has_sync(r, begin, end) ? region.length / region.period : 0;
+        if (count && !uses_all_comms(g, r, s.node[s.n - region.period], end))
+            count /= UNUSED_FACTOR;
+    }
+    free(failure);
+    sequence_free(&s);
+    return count;
+}
+
+int graph_truncate(struct graph *g, uint32_t n)
+{
+    for (uint32_t i = 0; i < g->world; i++)
+        if (!n || g->ranks[i].niterations < n)
+            return -1;
+    for (uint32_t i = 0; i < g->world; i++) {
+        struct graph_rank *r = &g->ranks[i];
+        r->niterations = n;
+        r->nnodes = r->iterations[n];
+        r->nparts = 0;
+        for (uint32_t k = 0; k < r->nnodes; k++)
+            if (r->nodes[k].kind == GRAPH_COMM && r->nodes[k].first_part + r->nodes[k].nparts > r->nparts)
+                r->nparts = r->nodes[k].first_part + r->nodes[k].nparts;
+    }
     return 0;
 }

@@ -1,11 +1,12 @@
-# graph: needs -lzstd -lxxhash and common at link time.
-$(eval $(call static_library,graph,lib/graph,graph.c feeds.c validate.c check.c structure.c iterations.c classes.c format_write.c format_read.c \
+# graph: needs -lzstd -lxxhash -lm and common at link time.
+$(eval $(call static_library,graph,lib/graph,graph.c feeds.c validate.c check.c structure.c iterations.c multiples.c classes.c format_write.c format_read.c \
 	run.c run_setup.c run_table.c run_match.c run_lines.c run_why.c))
-GRAPH_LINK := -lzstd -lxxhash
+GRAPH_LINK := -lzstd -lxxhash -lm
 $(eval $(call unit_test,graph_run_hand,lib/graph/test,run_hand.c,graph common,$(GRAPH_LINK)))
 $(eval $(call unit_test,graph_run_random,lib/graph/test,run_random.c oracle.c random_graph.c,graph common,$(GRAPH_LINK)))
 $(eval $(call test_program,bench_graph_run,lib/graph/bench,bench_run.c,graph common,$(GRAPH_LINK)))
-$(eval $(call unit_test,graph_feeds,lib/graph/test,feeds.c,graph coll common,$(GRAPH_LINK) -lm))
+$(eval $(call unit_test,graph_feeds,lib/graph/test,feeds.c,graph coll common,$(GRAPH_LINK)))
 $(eval $(call unit_test,graph_structure,lib/graph/test,structure.c build.c random_graph.c,graph common,$(GRAPH_LINK)))
+$(eval $(call unit_test,graph_truncate,lib/graph/test,truncate.c build.c,graph common,$(GRAPH_LINK)))
 $(eval $(call unit_test,graph_format,lib/graph/test,format.c build.c random_graph.c,graph common,$(GRAPH_LINK)))
 $(eval $(call test_program,fuzz_graph,lib/graph/test,fuzz_graph.c,graph common,$(GRAPH_LINK)))
