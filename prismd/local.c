@@ -17,6 +17,7 @@
 #include "prismd/assist.h"
 #include "prismd/capture.h"
 #include "prismd/emulate.h"
+#include "prismd/enough.h"
 #include "prismd/link.h"
 #include "prismd/listen.h"
 #include "prismd/place.h"
@@ -263,6 +264,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     if (local.running) {
         sched_tick(d);
         stall_tick(d);
+        enough_tick(d);
         finish_if_over(d);
     }
     pthread_mutex_unlock(&d->lock);
@@ -337,9 +339,10 @@ void local_begin(struct daemon *d, const struct local_phase *p, local_done done)
     d->live = 0;
     d->ops = p->kind == PHASE_CAPTURE ? &capture_ops : &emulate_ops;
     make_ranks(d, p);
-    watch_set_poll(d->watch, p->kind == PHASE_CAPTURE ? 1000000 : 250000);
+    watch_set_poll(d->watch, p->kind == PHASE_CAPTURE ? 1000000 : 250000, p->kind != PHASE_CAPTURE);
     sched_begin(d, p->kind == PHASE_CAPTURE ? d->conf->runnable : 0);
     stall_begin(d);
+    enough_begin(d);
     int rc = p->kind == PHASE_CAPTURE ? capture_begin(d, &err) : emulate_begin(d, p->live, p->nlive, &err);
     struct timeval tick = {0, SCHED_QUIET_MS * 1000};
     evtimer_add(local.tick, &tick);

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <linux/futex.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -13,12 +14,19 @@
 
 #define WAITV_MAX 128 /* FUTEX_WAITV_MAX */
 
+/* So many arrivals in a row that no wake-up announced, and the writers are GPUs: from then on the thread spins. */
+#define SILENT_ARRIVALS 3
+
 struct watch {
     struct daemon *daemon;
     pthread_t thread;
     bool stop;
     int64_t poll_ns;
     uint32_t doorbell; /* futex: bumped when there is something new to look at */
+    uint32_t silent;   /* arrivals that a sleep's time-out found, in a row */
+    enum { NOT_SLEPT, WOKEN, TIMED_OUT } slept; /* how the sleep before this look ended */
+    bool spins_allowed;
+    uint32_t spinning; /* atomic: the thread reads arrive words without the lock */
     struct group **heads; /* groups that can arrive next */
     size_t nheads, heads_cap;
     struct group **due; /* binary heap by open_at_ns */
@@ -173,15 +181,40 @@ static void look_for_arrivals(struct watch *w)
             continue;
         }
         w->heads[i] = w->heads[--w->nheads];
+        w->silent = w->slept == WOKEN ? 0 : w->silent + (w->slept == TIMED_OUT);
         g->arrived = true;
         g->arrived_ns = clock_now_ns();
         w->daemon->ops->arrived(w->daemon, g);
     }
 }
 
-static void wait_for_change(struct watch *w, uint32_t bell, int64_t deadline_ns)
+static void sleep_on(struct watch *w, struct futex_waitv *waiters, unsigned n, int64_t deadline_ns)
 {
     struct timespec ts = {deadline_ns / NSEC_PER_SEC, deadline_ns % NSEC_PER_SEC};
+    pthread_mutex_unlock(&w->daemon->lock);
+    long rc = syscall(SYS_futex_waitv, waiters, n, 0, &ts, CLOCK_MONOTONIC);
+    if (rc < 0 && errno == ENOSYS)
+        clock_sleep_until_ns(deadline_ns);
+    pthread_mutex_lock(&w->daemon->lock);
+    w->slept = rc >= 0 ? WOKEN : errno == ETIMEDOUT ? TIMED_OUT : NOT_SLEPT;
+}
+
+/* A GPU's write wakes nobody. The words stay mapped while `spinning` is set: watch_drop_rank waits for that. */
+static void spin_on(struct watch *w, const struct futex_waitv *waiters, unsigned n, int64_t deadline_ns)
+{
+    bool changed = false;
+    __atomic_store_n(&w->spinning, 1, __ATOMIC_SEQ_CST);
+    pthread_mutex_unlock(&w->daemon->lock);
+    while (!changed && clock_now_ns() < deadline_ns)
+        for (unsigned i = 0; i < n && !changed; i++)
+            changed = __atomic_load_n((const uint32_t *)(uintptr_t)waiters[i].uaddr, __ATOMIC_ACQUIRE) !=
+                      (uint32_t)waiters[i].val;
+    __atomic_store_n(&w->spinning, 0, __ATOMIC_SEQ_CST);
+    pthread_mutex_lock(&w->daemon->lock);
+}
+
+static void wait_for_change(struct watch *w, uint32_t bell, int64_t deadline_ns)
+{
     struct futex_waitv waiters[WAITV_MAX];
     unsigned n = 0;
     waiters[n++] = (struct futex_waitv){.val = bell, .uaddr = (uintptr_t)&w->doorbell, .flags = FUTEX_32};
@@ -193,10 +226,10 @@ static void wait_for_change(struct watch *w, uint32_t bell, int64_t deadline_ns)
                 return;
             waiters[n++] = (struct futex_waitv){.val = seen, .uaddr = (uintptr_t)word, .flags = FUTEX_32};
         }
-    pthread_mutex_unlock(&w->daemon->lock);
-    if (syscall(SYS_futex_waitv, waiters, n, 0, &ts, CLOCK_MONOTONIC) < 0 && errno == ENOSYS)
-        clock_sleep_until_ns(deadline_ns);
-    pthread_mutex_lock(&w->daemon->lock);
+    if (w->spins_allowed && w->silent >= SILENT_ARRIVALS && w->nheads)
+        spin_on(w, waiters, n, deadline_ns);
+    else
+        sleep_on(w, waiters, n, deadline_ns);
 }
 
 static void *watch_main(void *arg)
@@ -209,6 +242,7 @@ static void *watch_main(void *arg)
         open_due(w);
         look_for_arrivals(w);
         open_due(w);
+        w->slept = NOT_SLEPT;
         int64_t now = clock_now_ns();
         int64_t deadline = now + (w->nheads ? w->poll_ns : NSEC_PER_SEC);
         if (w->ndue && w->due[0]->open_at_ns < deadline)
@@ -223,6 +257,9 @@ static void *watch_main(void *arg)
 void watch_drop_rank(struct watch *w, struct rank *r)
 {
     size_t kept = 0;
+    ring(w);
+    while (__atomic_load_n(&w->spinning, __ATOMIC_SEQ_CST))
+        sched_yield();
     for (size_t i = 0; i < w->nheads; i++)
         if (w->heads[i]->rank != r)
             w->heads[kept++] = w->heads[i];
@@ -257,9 +294,11 @@ struct watch *watch_create(struct daemon *d)
     return w;
 }
 
-void watch_set_poll(struct watch *w, int64_t poll_ns)
+void watch_set_poll(struct watch *w, int64_t poll_ns, bool spin)
 {
     w->poll_ns = poll_ns;
+    w->spins_allowed = spin;
+    w->silent = 0;
     ring(w);
 }
 

@@ -11,8 +11,9 @@
 
 struct watch *watch_create(struct daemon *d);
 void watch_destroy(struct watch *w); /* joins the thread; NULL is fine; call without the lock */
-/* Interval of the look for writers that do not wake. */
-void watch_set_poll(struct watch *w, int64_t poll_ns);
+/* Interval of the look for writers that do not wake. spin: once arrivals come without wake-ups (the writer is a GPU), look all the
+ * time instead: a core for microseconds of precision, for calibration and emulation. With the lock held. */
+void watch_set_poll(struct watch *w, int64_t poll_ns, bool spin);
 
 /* With the lock held. A new group: queued on its stream. */
 void watch_add(struct watch *w, struct group *group);

@@ -185,8 +185,8 @@ static void gates_open_at_their_times(void **state)
 static void writers_need_not_wake(void **state)
 {
     struct fixture *f = *state;
-    watch_set_poll(f->daemon.watch, 1000000);
     pthread_mutex_lock(&f->daemon.lock);
+    watch_set_poll(f->daemon.watch, 1000000, false);
     add(f, 0, 0, 0);
     let_it_look(f);
     assert_int_equal(seen.narrived, 0);
@@ -195,12 +195,30 @@ static void writers_need_not_wake(void **state)
     pthread_mutex_unlock(&f->daemon.lock);
 }
 
+/* After a few silent arrivals the thread spins; a rank can still be dropped while it does. */
+static void silent_writers_are_watched_by_spinning(void **state)
+{
+    struct fixture *f = *state;
+    pthread_mutex_lock(&f->daemon.lock);
+    watch_set_poll(f->daemon.watch, 1000000, true);
+    for (uint32_t i = 0; i < 8; i++) {
+        add(f, 0, i, i);
+        add(f, 1, i, i);
+        let_it_look(f);
+        __atomic_store_n(&slot(f, 0, i)->arrive, f->generation, __ATOMIC_RELEASE);
+        wait_for(f, &seen.narrived, i + 1);
+    }
+    watch_drop_rank(f->daemon.watch, &f->ranks[1]);
+    assert_null(f->ranks[1].groups);
+    pthread_mutex_unlock(&f->daemon.lock);
+}
+
 /* More streams than one futex call takes. */
 static void many_streams_are_watched(void **state)
 {
     struct fixture *f = *state;
-    watch_set_poll(f->daemon.watch, 1000000);
     pthread_mutex_lock(&f->daemon.lock);
+    watch_set_poll(f->daemon.watch, 1000000, false);
     for (uint32_t i = 0; i < 300; i++)
         add(f, i % 2, i, i);
     for (uint32_t i = 270; i < 290; i++)
@@ -258,6 +276,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_stream_arrives_in_order, make, unmake),
         cmocka_unit_test_setup_teardown(gates_open_at_their_times, make, unmake),
         cmocka_unit_test_setup_teardown(writers_need_not_wake, make, unmake),
+        cmocka_unit_test_setup_teardown(silent_writers_are_watched_by_spinning, make, unmake),
         cmocka_unit_test_setup_teardown(many_streams_are_watched, make, unmake),
         cmocka_unit_test_setup_teardown(a_dropped_rank_takes_its_gates_along, make, unmake),
         cmocka_unit_test_setup_teardown(outputs_are_marked_ready, make, unmake),
