@@ -78,7 +78,7 @@ export PRISM_NODES=2 PRISM_DEVICES_PER_NODE=4
 # The job as one would submit it to 128 nodes of 8 GPUs; --prism-emulate makes a small one of it.
 job=(srun --job-name=prism-demo --nodes=$((world / 8)) --ntasks="$world" --gpus-per-node=8 --prism-emulate="$world"
     --prism-sandbox="$sandbox" --prism-assistants=0 --prism-trace="$demo/trace" --prism-network="$demo/network.json"
-    "$build/bin/moetrain" --tp=8 --pp=8 --ep="$expert" --layers=8 --heads=8 --experts=8 --micro-batches=8 --iterations=3
+    "$build/bin/moetrain" --tp=8 --pp=8 --ep="$expert" --layers=8 --heads=8 --experts=8 --micro-batches=8 --iterations=4
     --exact-sums --print-ranks="$sandbox")
 say "a job of $world ranks, of which ranks $sandbox run for real:"
 printf '%s ' "${job[@]}" | fold -s -w 110 | sed 's/^/    /'

@@ -1,17 +1,19 @@
 /* plant.c - put an error into a good trace, with valid checksums.
  *
- *   plant work TRACE SANDBOX      the largest device work of a rank other than SANDBOX, 5 % up (the same node in every
- *                                 iteration: it is one value of the program)
- *   plant payload TRACE SANDBOX   one byte in the largest floating-point payload that SANDBOX gets in the second
- *                                 iteration
+ *   plant work TRACE SANDBOX NETWORK   one device work of another rank, 5 % up: of the largest ones that which matters
+ *                                      most to SANDBOX (most works are hidden behind others). The same node in every
+ *                                      iteration: it is one value of the program
+ *   plant payload TRACE SANDBOX        one bit of a sum that SANDBOX gets in the second iteration: the last one of
+ *                                      double precision, which in moetrain carries loss and gradient norm
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "coll/types.h"
+#include "coll/duration.h"
 #include "common/file.h"
 #include "graph/graph.h"
+#include "prismd/predict.h"
 #include "trace/payload.h"
 #include "trace/trace.h"
 
@@ -37,77 +39,117 @@ static struct graph *load(const char *path)
 
 /* --- work --- */
 
-/* The largest device work after the first iteration; false when nothing was measured. */
-static int find_work(const struct graph *g, uint32_t sandbox, uint32_t *rank, uint32_t *node)
+#define CANDIDATES 48
+
+struct candidate {
+    uint32_t rank, offset; /* node within an iteration */
+    float work;
+};
+
+static int compare_candidates(const void *a, const void *b)
 {
-    float largest = 0;
+    float x = ((const struct candidate *)a)->work, y = ((const struct candidate *)b)->work;
+    return (x < y) - (x > y);
+}
+
+/* The largest works of the second iteration of all ranks but sandbox; at most CANDIDATES. */
+static size_t find_candidates(const struct graph *g, uint32_t sandbox, struct candidate *best)
+{
+    size_t n = 0, all = 0;
+    struct candidate *list = NULL;
     for (uint32_t r = 0; r < g->world; r++) {
         const struct graph_rank *gr = &g->ranks[r];
         if (r == sandbox || !gr->device_work || gr->niterations < 2)
             continue;
-        for (uint32_t i = gr->iterations[1]; i < gr->iterations[2]; i++)
-            if (gr->device_work[i] > largest) {
-                largest = gr->device_work[i];
-                *rank = r;
-                *node = i;
-            }
+        for (uint32_t i = gr->iterations[1]; i < gr->iterations[2]; i++) {
+            if (n == all && !(list = realloc(list, (all = all ? 2 * all : 1024) * sizeof(*list))))
+                abort();
+            list[n++] = (struct candidate){ r, i - gr->iterations[1], gr->device_work[i] };
+        }
     }
-    return largest > 0;
+    if (n)
+        qsort(list, n, sizeof(*list), compare_candidates);
+    n = n < CANDIDATES ? n : CANDIDATES;
+    if (n)
+        memcpy(best, list, n * sizeof(*list));
+    free(list);
+    return n;
 }
 
-static void plant_work(const char *trace, uint32_t sandbox)
+static void scale(struct graph *g, const struct candidate *c, float factor)
+{
+    struct graph_rank *gr = &g->ranks[c->rank];
+    for (uint32_t i = 0; i < gr->niterations; i++)
+        if (gr->iterations[i] + c->offset < gr->iterations[i + 1])
+            gr->device_work[gr->iterations[i] + c->offset] *= factor;
+}
+
+/* Predicted seconds of the second iteration. */
+static double second_iteration(const struct graph *g, const struct coll_network *network, uint32_t rank)
+{
+    struct prediction p;
+    predict(g, network, rank, &p);
+    double seconds = p.iterations > 1 ? p.seconds[1] : 0;
+    prediction_clear(&p);
+    return seconds;
+}
+
+static void plant_work(const char *trace, uint32_t sandbox, const char *profile)
 {
     char path[4096];
-    uint32_t rank = 0, node = 0;
+    struct candidate candidates[CANDIDATES], *worst = NULL;
+    struct coll_network network;
     struct bytes out = { 0 };
     snprintf(path, sizeof(path), "%s/graph.bin", trace);
     struct graph *g = load(path);
-    if (!find_work(g, sandbox, &rank, &node)) {
-        fprintf(stderr, "plant: %s: no rank besides %u has measured works\n", path, sandbox);
+    if (coll_network_load(&network, profile, &error) != 0)
+        give_up(profile);
+    size_t n = find_candidates(g, sandbox, candidates);
+    double before = second_iteration(g, &network, sandbox), after = before;
+    for (size_t i = 0; i < n; i++) {
+        scale(g, &candidates[i], 1.05f);
+        double seconds = second_iteration(g, &network, sandbox);
+        scale(g, &candidates[i], 1 / 1.05f);
+        if (seconds > after) {
+            after = seconds;
+            worst = &candidates[i];
+        }
+    }
+    if (!worst) {
+        fprintf(stderr, "plant: %s: no work of another rank matters to rank %u\n", path, sandbox);
         exit(1);
     }
-    struct graph_rank *gr = &g->ranks[rank];
-    uint32_t offset = node - gr->iterations[1];
-    for (uint32_t i = 0; i < gr->niterations; i++) {
-        uint32_t at = gr->iterations[i] + offset;
-        if (at < gr->iterations[i + 1])
-            gr->device_work[at] *= 1.05f;
-    }
-    fprintf(stderr, "plant: work of node %u of rank %u is now %.3f ms, 5 %% more\n", node, rank,
-            (double)gr->device_work[node] * 1e-6);
+    scale(g, worst, 1.05f);
+    fprintf(stderr, "plant: a work of %.3f ms of rank %u is 5 %% more: predicts %.4f instead of %.4f s an iteration\n",
+            (double)worst->work * 1e-6, worst->rank, after, before);
     graph_write(g, &out);
     if (file_write_atomic(path, out.data, out.len, 0644, &error) != 0)
         give_up(path);
     bytes_free(&out);
+    coll_network_clear(&network);
     graph_destroy(g);
 }
 
 /* --- payload --- */
 
-static int is_float_node(const struct graph_rank *gr, const struct graph_node *node)
+static int is_double_node(const struct graph_rank *gr, const struct graph_node *node)
 {
-    for (uint32_t p = 0; p < node->nparts; p++)
-        if (coll_datatype_is_float(gr->parts[node->first_part + p].datatype))
-            return 1;
-    return 0;
+    return node->kind == GRAPH_COMM && node->nparts > 0 && gr->parts[node->first_part].datatype == COLL_FLOAT64;
 }
 
 static struct payload_key find_payload(const struct graph *g, struct payload_reader *reader, uint32_t sandbox)
 {
     const struct graph_rank *gr = &g->ranks[sandbox];
-    struct payload_key best = { .role = 0 };
-    int64_t largest = 0;
-    uint32_t begin = gr->niterations > 1 ? gr->iterations[1] : 0;
-    uint32_t end = gr->niterations > 1 ? gr->iterations[2] : gr->nnodes;
-    for (uint32_t i = begin; i < end; i++) {
+    struct payload_key last = { .role = 0 };
+    for (uint32_t i = gr->niterations > 1 ? gr->iterations[1] : 0; i < gr->nnodes; i++) {
         const struct graph_node *node = &gr->nodes[i];
         struct payload_key key = { sandbox, node->comm, node->ordinal, PAYLOAD_OUTPUT };
-        if (node->kind != GRAPH_COMM || !is_float_node(gr, node) || payload_reader_size(reader, key) <= largest)
-            continue;
-        largest = payload_reader_size(reader, key);
-        best = key;
+        if (gr->niterations > 1 && i >= gr->iterations[2])
+            break;
+        if (is_double_node(gr, node) && payload_reader_size(reader, key) > 0)
+            last = key;
     }
-    return best;
+    return last;
 }
 
 static int same_key(struct payload_key a, struct payload_key b)
@@ -125,8 +167,8 @@ static void copy_payload(struct payload_reader *reader, struct payload_writer *w
     if (!data || payload_reader_get(reader, key, data, (size_t)size, &error) < 0)
         give_up("reading a payload");
     if (same_key(key, wrong)) {
-        data[size / 8 * 4 + 2] ^= 0x40; /* an exponent or high mantissa bit of a 4-byte number in the middle */
-        fprintf(stderr, "plant: one byte of the %lld of communicator %u, group %u at rank %u changed\n",
+        data[size > 4 ? 4 : 0] ^= 0x10; /* in the middle of the first number's mantissa */
+        fprintf(stderr, "plant: one bit of the %lld of communicator %u, group %u at rank %u changed\n",
                 (long long)size, key.comm, key.ordinal, key.rank);
     }
     if (payload_writer_put(writer, key, data, (size_t)size, &error) != 0)
@@ -155,7 +197,7 @@ static void plant_payload(const char *trace, uint32_t sandbox)
         give_up(aside);
     struct payload_key wrong = find_payload(g, reader, sandbox);
     if (!wrong.role) {
-        fprintf(stderr, "plant: rank %u gets no floating-point payload\n", sandbox);
+        fprintf(stderr, "plant: rank %u gets no sum of double precision\n", sandbox);
         exit(1);
     }
     for (uint32_t r = 0; r < g->world; r++)
@@ -184,13 +226,13 @@ static void plant_payload(const char *trace, uint32_t sandbox)
 
 int main(int argc, char **argv)
 {
-    if (argc != 4) {
-        fprintf(stderr, "usage: plant work|payload TRACE SANDBOX\n");
+    if (argc != 5 && !(argc == 4 && strcmp(argv[1], "payload") == 0)) {
+        fprintf(stderr, "usage: plant work TRACE SANDBOX NETWORK, or plant payload TRACE SANDBOX\n");
         return 64;
     }
     uint32_t sandbox = (uint32_t)strtoul(argv[3], NULL, 10);
     if (strcmp(argv[1], "work") == 0)
-        plant_work(argv[2], sandbox);
+        plant_work(argv[2], sandbox, argv[4]);
     else
         plant_payload(argv[2], sandbox);
     return 0;
