@@ -47,6 +47,8 @@ def compare_rank(case, rank, transport, full_runs, emulated, report):
         "losses_equal": numbers is None,
         "first_different_iteration": numbers,
         "losses_full": original.loss, "losses_emulated": mine.loss,
+        "loss_differences": [abs(a - b) / abs(a) if a else abs(b) for a, b in zip(original.loss, mine.loss)],
+        "routing_changes": report.get("live_size_changes"),
         "prediction_error": report.get("prediction_error"),
         "pacing_us": report.get("pacing_us"),
         "lateness_fraction": lateness,
@@ -54,7 +56,8 @@ def compare_rank(case, rank, transport, full_runs, emulated, report):
     }
 
 
-def summarise(rows):
+def summarise(rows, exact=True):
+    """exact: numbers must be equal; without it their difference is reported only."""
     errors = [row["error"] for row in rows]
     result = {
         "mean_error": sum(errors) / len(errors) if errors else None,
@@ -65,7 +68,8 @@ def summarise(rows):
         "rows": rows,
     }
     result["passed"] = bool(errors and result["mean_error"] <= MEAN_LIMIT and result["max_error"] <= WORST_LIMIT
-                            and result["peak_memory_equal"] and result["losses_equal"] and result["all_valid"])
+                            and result["peak_memory_equal"] and (result["losses_equal"] or not exact)
+                            and result["all_valid"])
     return result
 
 
@@ -77,7 +81,8 @@ def table(rows):
         late = "?" if r["lateness_fraction"] is None else f"{100 * r['lateness_fraction']:.2f} %"
         memory = f"{r['peak_memory_emulated']}" if r["peak_memory_equal"] else \
             f"{r['peak_memory_emulated']} NOT {r['peak_memory_full']}"
-        losses = "equal" if r["losses_equal"] else f"DIFFER from iteration {r['first_different_iteration']}"
+        losses = "equal" if r["losses_equal"] else \
+            f"DIFFER from iteration {r['first_different_iteration']}, by up to {max(r['loss_differences']):.1e}"
         lines.append(f"| {r['case']} | {r['rank']} | {r['transport']} | {r['full_median']:.4f} | "
                      f"{r['emulated_median']:.4f} | {100 * r['error']:.2f} % | {100 * r['natural_spread']:.2f} % | "
                      f"{late}{'' if r['valid'] else ' INVALID'} | {memory} | {losses} |")
