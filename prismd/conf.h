@@ -24,6 +24,7 @@ struct conf {
     enum conf_phase phase;  /* PRISM_PHASE */
     char *trace;            /* PRISM_TRACE: folder, absolute */
     uint32_t slices;        /* PRISM_SLICES: ranks calibrated: 0 = auto, UINT32_MAX = all, else that many a class */
+    uint32_t iterations;    /* PRISM_ITERATIONS: capture ends after so many; 0 = when the program does */
     enum conf_payload payload;
     char *network;          /* PRISM_NETWORK: profile file, or NULL */
     char *report;           /* PRISM_REPORT: extra copy of report.json, or NULL */

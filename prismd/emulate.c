@@ -404,6 +404,19 @@ const struct phase_ops emulate_ops = {
     .ended = on_ended,
 };
 
+/* Absent ranks end as recorded. Where nothing was recorded behind the last iteration (--prism-iterations ended capture),
+ * they go on with it as long as the live ones do. */
+static bool has_teardown(const struct graph *g)
+{
+    for (uint32_t i = 0; i < g->world; i++) {
+        const struct graph_rank *r = &g->ranks[i];
+        for (uint32_t k = r->niterations ? r->iterations[r->niterations] : r->nnodes; k < r->nnodes; k++)
+            if (r->nodes[k].kind == GRAPH_COMM)
+                return true;
+    }
+    return false;
+}
+
 int emulate_begin(struct daemon *d, const uint32_t *live, uint32_t nlive, struct prism_error *err)
 {
     memset(&em, 0, sizeof em);
@@ -423,7 +436,8 @@ int emulate_begin(struct daemon *d, const uint32_t *live, uint32_t nlive, struct
                                 .send_is_eager = duration_send_is_eager,
                                 .on_release = on_release,
                                 .ctx = &em.context};
-    struct graph_run_options options = {.external = em.external, .lookahead = 2};
+    struct graph_run_options options = {
+        .external = em.external, .iterations = has_teardown(d->graph) ? 0 : UINT32_MAX, .lookahead = 2};
     em.run = graph_run_create(d->graph, &ops, &options);
     if (!em.run)
         return prism_error_set(err, PRISM_EXIT_TRACE, "the graph in %s is not consistent; capture again", d->conf->trace);

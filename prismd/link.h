@@ -27,6 +27,8 @@ enum link_type {
     LINK_LEFT,      /* to all: a rank of this node has ended (capture.c, emulate.c) */
     LINK_UNIQUE_ID, /* to all: the real NCCL id of a shrunk communicator (assist.c) */
     LINK_ASSIST,    /* to an assistant's node: a sandbox rank makes or frees a shrunk communicator (assist.c) */
+    LINK_REACHED,   /* to the coordinator: this node's ranks have done their iterations (enough.c) */
+    LINK_ENOUGH,    /* from the coordinator: all have (enough.c) */
     LINK_TYPES
 };
 

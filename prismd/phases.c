@@ -16,6 +16,7 @@
 #include "common/file.h"
 #include "common/log.h"
 #include "prismd/assist.h"
+#include "prismd/enough.h"
 #include "prismd/link.h"
 #include "prismd/local.h"
 #include "prismd/network.h"
@@ -278,8 +279,14 @@ static int finish_capture(struct daemon *d, struct prism_error *err)
                                "%s ended without calling NCCL: there is nothing to emulate (is it statically linked, or does it "
                                "communicate by other means?)",
                                d->conf->argv[0]);
-    if (graph_check(d->graph, err) || graph_find_iterations(d->graph, err))
+    int rc = enough_reached() ? graph_check_truncated(d->graph, err) : graph_check(d->graph, err);
+    if (rc || graph_find_iterations(d->graph, err))
         return -1;
+    if (enough_reached() && graph_truncate(d->graph, d->conf->iterations))
+        return prism_error_set(err, PRISM_EXIT_TRACE,
+                               "capture was ended after %u iterations (--prism-iterations), but all ranks together show %u: let the "
+                               "program itself end after a few",
+                               d->conf->iterations, d->graph->ranks[0].niterations);
     graph_find_classes(d->graph);
     lead.manifest.complete = true;
     lead.manifest.iterations = d->graph->ranks[0].niterations;

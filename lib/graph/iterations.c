@@ -13,7 +13,7 @@
  * affordable. */
 #define SEARCH_MAX 200000000u
 
-/* Periods that stand for one as long as a communicator does not occur in them. */
+/* Periods that stand for one as long as the largest communicator does not occur in them. */
 #define UNUSED_FACTOR 16
 
 struct region { /* tokens [start, start + length) have that period; length >= 2 * period; 0 = there is none */
@@ -230,18 +230,21 @@ int graph_find_iterations(struct graph *g, struct prism_error *err)
     return 0;
 }
 
-/* Is every communicator that the rank has made used between these nodes? Ones of its own alone do not tell. */
-static bool uses_all_comms(const struct graph *g, const struct graph_rank *r, uint32_t begin, uint32_t end)
+static uint32_t size_of_comm(const struct graph *g, const struct graph_rank *r, uint32_t comm)
 {
-    uint8_t *used = allocate(r->ncomms, 1);
-    bool all = true;
+    return r->comms[comm].global < 0 ? 0 : g->comms[r->comms[comm].global].size;
+}
+
+/* Is a communicator used between these nodes that is as large as the largest the rank has made? */
+static bool uses_largest_comm(const struct graph *g, const struct graph_rank *r, uint32_t begin, uint32_t end)
+{
+    uint32_t made = 0, used = 0;
+    for (uint32_t i = 0; i < r->ncomms; i++)
+        made = size_of_comm(g, r, i) > made ? size_of_comm(g, r, i) : made;
     for (uint32_t i = begin; i < end; i++)
-        if (r->nodes[i].kind == GRAPH_COMM)
-            used[r->nodes[i].comm] = 1;
-    for (uint32_t i = 0; i < r->ncomms && all; i++)
-        all = used[i] || r->comms[i].global < 0 || g->comms[r->comms[i].global].size < 2;
-    free(used);
-    return all;
+        if (r->nodes[i].kind == GRAPH_COMM && size_of_comm(g, r, r->nodes[i].comm) > used)
+            used = size_of_comm(g, r, r->nodes[i].comm);
+    return used == made;
 }
 
 static bool has_sync(const struct graph_rank *r, uint32_t begin, uint32_t end)
@@ -261,7 +264,7 @@ uint32_t graph_count_iterations(const struct graph *g, uint32_t rank, uint32_t n
     if (region.period) {
         uint32_t begin = s.node[region.start], end = s.node[s.n - 1] + 1;
         count = has_sync(r, begin, end) ? region.length / region.period : 0;
-        if (count && !uses_all_comms(g, r, s.node[s.n - region.period], end))
+        if (count && !uses_largest_comm(g, r, s.node[s.n - region.period], end))
             count /= UNUSED_FACTOR;
     }
     free(failure);

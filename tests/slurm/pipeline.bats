@@ -127,6 +127,19 @@ assert r["exit_code"] == 0 and r["exit_origin"] == "program" and r["clock_error_
     [ "$(cat connections/logs/calibrate.rank? | grep -c 'connections 1$')" -eq 4 ]
 }
 
+@test "--prism-iterations ends capture and calibration on all nodes, not emulation" {
+    emulated 4 2 -n 8 --prism-emulate=8 --prism-sandbox=0,5 --prism-iterations=2 --prism-trace="$WORK/short" "$looper" fault 60 40
+    ! grep -qh 'done$' short/logs/capture.rank? short/logs/calibrate.rank?
+    grep -q '"iterations": *2' short/trace.json
+    complete short
+    for rank in 0 5; do
+        grep -q "rank $rank iteration 1 sum 36" out
+        grep -q "rank $rank iteration 59 sum 36" out # the last recorded one goes round
+        grep -q "rank $rank done" out
+    done
+    nothing_left short
+}
+
 @test "sbatch: a script with #SBATCH lines" {
     cat >job.sh <<'S'
 #!/bin/bash

@@ -37,10 +37,12 @@ static void play_times(struct graph *g, uint32_t rank, const char *text, int tim
         play(g, rank, text);
 }
 
-static struct graph *two_comms(uint32_t world)
+/* Ranks 0 and 1 have communicator 0 to themselves; 1 is the world's. */
+static struct graph *two_comms(void)
 {
-    struct graph *g = graph_create(world, 8);
-    build_world(g, 0);
+    const int32_t pair[] = {0, 1};
+    struct graph *g = graph_create(4, 8);
+    build_comm(g, 0, pair, 2);
     build_world(g, 1);
     return g;
 }
@@ -52,7 +54,7 @@ static uint32_t count(const struct graph *g, uint32_t rank)
 
 static void test_counts_as_they_come(void **state)
 {
-    struct graph *g = two_comms(2);
+    struct graph *g = two_comms();
     assert_int_equal(count(g, 0), 0);
     play(g, 0, "b");
     for (uint32_t done = 1; done < 6; done++) {
@@ -66,7 +68,7 @@ static void test_counts_as_they_come(void **state)
 
 static void test_only_what_is_over_counts(void **state)
 {
-    struct graph *g = two_comms(2);
+    struct graph *g = two_comms();
     play_times(g, 0, "aA.", 5);
     assert_int_equal(g->ranks[0].nnodes, 20);
     assert_int_equal(graph_count_iterations(g, 0, 20), 5);
@@ -78,7 +80,7 @@ static void test_only_what_is_over_counts(void **state)
 
 static void test_micro_batches_are_no_iterations(void **state)
 {
-    struct graph *g = two_comms(2);
+    struct graph *g = two_comms();
     play(g, 0, "b");
     play_times(g, 0, "aab.", 12);
     assert_int_equal(count(g, 0), 0); /* communicator 1 does not occur yet */
@@ -102,20 +104,24 @@ static void test_layers_are_no_iterations(void **state)
     graph_destroy(g);
 }
 
-/* A communicator that is never used holds nothing up for ever. */
+/* A small one that is never used holds nothing up, a large one not for ever. */
 static void test_unused_communicator(void **state)
 {
-    struct graph *g = two_comms(2);
+    struct graph *g = two_comms();
     play_times(g, 0, "ab.", 15);
     assert_int_equal(count(g, 0), 0);
     play_times(g, 0, "ab.", 33);
     assert_int_equal(count(g, 0), 3);
+    play_times(g, 1, "AB.", 3);
+    assert_int_equal(count(g, 1), 3);
     graph_destroy(g);
 }
 
 static void test_truncate(void **state)
 {
-    struct graph *g = two_comms(2);
+    struct graph *g = graph_create(2, 8);
+    build_world(g, 0);
+    build_world(g, 1);
     for (uint32_t r = 0; r < 2; r++) {
         play(g, r, "bb");
         play_times(g, r, r ? "ab<A." : "ab>A.", 4);
@@ -173,7 +179,8 @@ static void test_ahead_by_micro_batches(void **state)
 /* Periods of 2 and 3 that go together in 6 only: not guessed at. */
 static void test_odd_counts(void **state)
 {
-    struct graph *g = two_comms(2);
+    struct graph *g = graph_create(2, 8);
+    build_world(g, 0);
     play_times(g, 0, "aab", 6);
     play_times(g, 1, "aabaab", 3);
     assert_int_equal(graph_find_iterations(g, NULL), 0);

@@ -1,0 +1,58 @@
+#!/usr/bin/env bats
+# --iterations=K: capture and calibration end early, and that is success.
+
+load common
+
+setup() { common_setup; }
+teardown() { common_teardown; }
+
+# Losses are bit-equal for the iterations that were captured; later ones repeat the last of them.
+@test "a trainer that would go on: its first iterations are captured, the last of them goes round" {
+    export SOFTGPU_TIME_SCALE=1
+    local options=(--tp=2 --pp=2 --ep=2 --micro-batches=4 --iterations=8 --cost-scale=2 --exact-sums --print-ranks=all)
+    LIMIT=240 run_prism run --emulate=8 --gpus-per-node=4 --sandbox=0,4 --assistants=0 --trace=trace --iterations=2 \
+        --network="$PRISM_SOURCE/tests/fixtures/network.json" -- "$moetrain" "${options[@]}"
+    [ "$status" -eq 0 ] || { echo "exit code $status: $errors"; return 1; }
+    grep -q 'capture: every rank has done its iterations' <<<"$errors"
+    ! grep -qh peak_memory trace/logs/capture.rank* trace/logs/calibrate.rank*
+    SOFTGPU_TIME_SCALE=0.05 timeout 120 "$launch" -g 4 8 -- "$moetrain" "${options[@]}" >plain
+    bits() { sed -nE "s/^rank 4 iteration $1 .*(loss_bits.*)/\1/p"; }
+    for i in 0 1; do
+        [ -n "$(bits $i <plain)" ]
+        [ "$(bits $i <plain)" = "$(bits $i <<<"$output")" ]
+    done
+    [ "$(bits 7 <<<"$output")" = "$(bits 1 <<<"$output")" ]
+    run_prism info trace --json
+    python3 -c 'import json, sys; r = json.load(sys.stdin); assert r["complete"] and r["calibrated"] and r["iterations"] == 2, r' <<<"$output"
+    run_prism verify trace
+    [ "$status" -eq 0 ]
+    python3 -c '
+import json
+r = json.load(open("trace/report.json"))
+assert len(r["iteration_seconds"]["0"]) == 8 and len(r["predicted_seconds"]["iterations"]) == 2, r
+assert r["numerics"] == "exact 1-2, looped after", r'
+    nothing_left
+}
+
+@test "a program that ends before is captured whole" {
+    run_prism run --emulate=4 --gpus-per-node=4 --sandbox=0 --assistants=0 --trace=trace --iterations=50 --phase=capture \
+        -- "$looper" fault 5 1
+    [ "$status" -eq 0 ] || { echo "exit code $status: $errors"; return 1; }
+    grep -q '"iterations": *5' trace/trace.json
+    nothing_left
+}
+
+@test "a program that takes no notice of SIGTERM is ended all the same" {
+    cat >stubborn <<'S'
+#!/bin/bash
+trap '' TERM
+exec "$@"
+S
+    chmod +x stubborn
+    run_prism run --emulate=4 --gpus-per-node=4 --sandbox=0 --assistants=0 --trace=trace --iterations=1 --phase=capture \
+        -- ./stubborn "$looper" fault 200 40
+    [ "$status" -eq 0 ] || { echo "exit code $status: $errors"; return 1; }
+    grep -q '"complete": *true' trace/trace.json
+    grep -q '"iterations": *1' trace/trace.json
+    nothing_left
+}
