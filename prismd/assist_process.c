@@ -71,7 +71,7 @@ static void drop_preload(const char *library)
 static void become_assistant(const struct assistant *a, pid_t parent, const char *program, int fd, int counts)
 {
     const struct conf *c = a->daemon->conf;
-    char numbers[3][16], *argv[] = {(char *)(uintptr_t) "prism-assistant", numbers[0], numbers[1], c->trace, numbers[2], NULL};
+    char numbers[3][16], *argv[] = {(char *)(uintptr_t) "prism-assistant", numbers[0], numbers[1], numbers[2], NULL};
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(PRISM_EXIT_DAEMON);
@@ -89,6 +89,7 @@ static void become_assistant(const struct assistant *a, pid_t parent, const char
     }
     drop_preload(c->library);
     setenv("CUDA_VISIBLE_DEVICES", c->devices[a->device], 1);
+    setenv("PRISM_TRACE", c->trace, 1);
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 1);
     setenv("NCCL_NVLS_ENABLE", "0", 1);
     snprintf(numbers[0], sizeof numbers[0], "%d", fd);
@@ -222,9 +223,18 @@ void assistant_end(struct assistant *a)
     free(a);
 }
 
+/* Straight into the socket where there is room: through the event loop it would be later by a thread's wake-up. */
 void assistant_order(struct assistant *a, const void *order, size_t size)
 {
-    bufferevent_write(a->channel, order, size);
+    ssize_t sent = 0;
+    bufferevent_lock(a->channel);
+    if (!evbuffer_get_length(bufferevent_get_output(a->channel)))
+        sent = send(bufferevent_getfd(a->channel), order, size, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent < 0)
+        sent = 0;
+    if ((size_t)sent < size)
+        bufferevent_write(a->channel, (const char *)order + sent, size - (size_t)sent);
+    bufferevent_unlock(a->channel);
 }
 
 pid_t assistant_pid(const struct assistant *a)

@@ -53,6 +53,12 @@ static struct live *live_of(const struct rank *r)
     return r->phase_data;
 }
 
+static int64_t lag_out_ns(const struct daemon *d, const struct rank *r)
+{
+    const struct pace_lag *lag = &live_of(r)->lag_out;
+    return d->transport == TRANSPORT_NCCL ? pace_lag_low_ns(lag) : pace_lag_ns(lag);
+}
+
 /* --- communicators: as recorded --- */
 
 static int answer_ready(struct daemon *d, struct rank *r, uint32_t comm)
@@ -205,7 +211,7 @@ static void on_release(void *ctx, uint32_t rank, uint32_t comm, uint32_t ordinal
         if (g->comm == comm && g->ordinal == ordinal && g->arrived && !g->opened) {
             g->started_ns = started_ns - offset;
             g->end_ns = end_ns - offset;
-            watch_open_at(d->watch, g, g->end_ns - pace_lag_ns(&live_of(r)->lag_out));
+            watch_open_at(d->watch, g, g->end_ns - lag_out_ns(d, r));
             return;
         }
 }
@@ -314,13 +320,12 @@ static void on_start(struct daemon *d, uint32_t from, struct bytes_reader *b)
 
 static void on_opened(struct daemon *d, struct group *g)
 {
-    (void)d;
     struct live *l = live_of(g->rank);
     if (!l)
         return;
     struct live_gate *gate = live_gate(l, g->node);
     *gate = (struct live_gate){g->node, true, g->arrived_ns, g->open_at_ns, g->end_ns};
-    int64_t end = g->open_at_ns + pace_lag_ns(&l->lag_out);
+    int64_t end = g->open_at_ns + lag_out_ns(d, g->rank);
     live_position_ended(l, g->position, end > g->end_ns ? end : g->end_ns);
 }
 

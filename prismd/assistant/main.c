@@ -1,6 +1,7 @@
-/* main.c - prism-assistant SOCKET COUNTS TRACE NODES: stands for virtual ranks in real NCCL calls, on one device.
+/* main.c - prism-assistant SOCKET COUNTS NODES: stands for virtual ranks in real NCCL calls, on one device.
  *
- * Started by prismd only (prismd/assist_process.c), with two open descriptors by number. Ends when prismd closes the socket.
+ * Started by prismd only (prismd/assist_process.c), with two open descriptors by
+ * number and the trace in PRISM_TRACE. Ends when prismd closes the socket.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -59,13 +60,14 @@ int main(int argc, char **argv)
 {
     struct prism_error err = {0};
     prism_log_init("prism-assistant");
-    if (argc != 5) {
+    const char *trace = getenv("PRISM_TRACE");
+    if (argc != 4 || !trace) {
         fprintf(stderr, "prism-assistant is started by prismd\n");
         return PRISM_EXIT_USAGE;
     }
     int fd = atoi(argv[1]);
     answer_init(fd);
-    struct payload_reader *payloads = payload_reader_open(argv[3], (uint32_t)atoi(argv[4]), &err);
+    struct payload_reader *payloads = payload_reader_open(trace, (uint32_t)atoi(argv[3]), &err);
     if (!payloads)
         answer_failed(err.code, "%s", err.text);
     communicator_init(payloads, map_counts(atoi(argv[2])));
