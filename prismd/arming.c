@@ -45,7 +45,8 @@ void arming_destroy(struct arming *a)
     free(a);
 }
 
-void arming_push(struct arming *a, uint32_t member, uint32_t ordinal, const struct graph_part *parts, uint32_t nparts)
+void arming_push(struct arming *a, uint32_t member, uint32_t ordinal, const struct graph_part *parts,
+                 uint32_t nparts)
 {
     struct arming_group *g = calloc(1, sizeof *g);
     if (!g || !(g->parts = malloc(nparts * sizeof *parts + 1)))

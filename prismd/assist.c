@@ -40,9 +40,9 @@ struct comm {
 
 static struct {
     bool active;
-    uint8_t *sandbox;      /* by world rank */
-    struct comm **comms;   /* by global index; NULL = not used yet */
-    struct live **recorded; /* by world rank; how live groups map to recorded ones */
+    uint8_t *sandbox;              /* by world rank */
+    struct comm **comms;           /* by global index; NULL = not used yet */
+    struct live **recorded;        /* by world rank; how live groups map to recorded ones */
     struct assistant **assistants; /* of this node */
     uint32_t nassistants;
     struct coll_use use;
@@ -77,11 +77,12 @@ static int check_devices(const struct conf *c, uint32_t nlive, struct prism_erro
     uint32_t ranks = count_live_here(c, nlive), assistants = count_here(c);
     if (ranks + assistants <= c->ndevices)
         return 0;
-    return prism_error_set(err, PRISM_EXIT_USAGE,
-                           "node %u has %u device%s, but %u sandbox rank%s and %u assistant%s need one each; ask for more GPUs, "
-                           "or for fewer sandbox ranks (%u now) or assistants (%d; --prism-assistants=0 needs none)",
-                           c->node, c->ndevices, c->ndevices == 1 ? "" : "s", ranks, ranks == 1 ? "" : "s", assistants,
-                           assistants == 1 ? "" : "s", nlive, c->assistants);
+    return prism_error_set(
+        err, PRISM_EXIT_USAGE,
+        "node %u has %u device%s, but %u sandbox rank%s and %u assistant%s need one each; ask for more GPUs, "
+        "or for fewer sandbox ranks (%u now) or assistants (%d; --prism-assistants=0 needs none)",
+        c->node, c->ndevices, c->ndevices == 1 ? "" : "s", ranks, ranks == 1 ? "" : "s", assistants,
+        assistants == 1 ? "" : "s", nlive, c->assistants);
 }
 
 static void list_ranks(const uint32_t *ranks, uint32_t n, char *text, size_t len)
@@ -102,7 +103,8 @@ static int check_sandbox(const struct conf *c, const struct trace_manifest *m, s
     list_ranks(m->sandbox, m->nsandbox, then, sizeof then);
     list_ranks(c->sandbox, c->nsandbox, now, sizeof now);
     return prism_error_set(err, PRISM_EXIT_TRACE,
-                           "the sums in the trace %s are exact for sandbox ranks %s, not for %s; capture again with this set, or "
+                           "the sums in the trace %s are exact for sandbox ranks %s, not for %s; capture "
+                           "again with this set, or "
                            "use --prism-assistants=0",
                            c->trace, then, now);
 }
@@ -293,7 +295,8 @@ static int make_order(struct daemon *d, struct comm *c, struct arming_group *con
     for (int m = 0; m < s->n; m++) {
         if (!groups[m])
             continue;
-        int64_t node = live_node_of(recorded_of(d, s->worlds[m]), s->comms[m], groups[m]->ordinal, &g[m].ordinal);
+        int64_t node =
+            live_node_of(recorded_of(d, s->worlds[m]), s->comms[m], groups[m]->ordinal, &g[m].ordinal);
         g[m].live = groups[m];
         g[m].recorded = node < 0 ? NULL : &d->graph->ranks[s->worlds[m]].nodes[node];
     }
@@ -324,7 +327,8 @@ static bool push_recorded(struct daemon *d, struct comm *c)
             continue;
         const struct graph_rank *r = &d->graph->ranks[s->worlds[m]];
         c->cursor[m]++;
-        arming_push(c->ahead, (uint32_t)m, ordinal, &r->parts[r->nodes[node].first_part], r->nodes[node].nparts);
+        arming_push(c->ahead, (uint32_t)m, ordinal, &r->parts[r->nodes[node].first_part],
+                    r->nodes[node].nparts);
         any = true;
     }
     return any;
@@ -403,8 +407,8 @@ static void count_use(struct comm *c, int member, const struct graph_part *parts
     }
 }
 
-void assist_arrived(struct daemon *d, uint32_t rank, uint32_t comm, uint32_t ordinal, const struct graph_part *parts,
-                    uint32_t nparts)
+void assist_arrived(struct daemon *d, uint32_t rank, uint32_t comm, uint32_t ordinal,
+                    const struct graph_part *parts, uint32_t nparts)
 {
     const struct graph_rank *r = &d->graph->ranks[rank];
     if (!as.active || d->stopping || comm >= r->ncomms || !is_real(d, r->comms[comm].global))

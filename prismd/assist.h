@@ -1,12 +1,13 @@
-/* assist.h - transport nccl: real communicators of sandbox ranks and assistants, and what assistants do in them.
+/* assist.h - transport nccl: real communicators of sandbox ranks and assistants, and what assistants do in
+ * them.
  *
- * Communicator g of the graph belongs to assistant g mod K, which lives on node a mod N. Making one: every sandbox
- * member's COMM_INIT goes to that node (LINK_ASSIST); when the last has called, the assistant makes NCCL's id and joins; the
- * id goes to all nodes (LINK_UNIQUE_ID), which answer their members. So nobody stands in real NCCL's initialisation for a
- * member that is not there yet.
+ * Communicator g of the graph belongs to assistant g mod K, which lives on node a mod N. Making one: every
+ * sandbox member's COMM_INIT goes to that node (LINK_ASSIST); when the last has called, the assistant makes
+ * NCCL's id and joins; the id goes to all nodes (LINK_UNIQUE_ID), which answer their members. So nobody
+ * stands in real NCCL's initialisation for a member that is not there yet.
  *
- * Every node sees every arrival; the assistant's node arms its assistant by it (arming.h), and foresees what is next in
- * the recorded graph, so that payloads are read ahead.
+ * Every node sees every arrival; the assistant's node arms its assistant by it (arming.h), and foresees what
+ * is next in the recorded graph, so that payloads are read ahead.
  */
 #ifndef PRISM_PRISMD_ASSIST_H
 #define PRISM_PRISMD_ASSIST_H
@@ -20,8 +21,8 @@ struct trace_manifest;
 /* Groups armed so far whose sizes were not the recorded ones. */
 uint64_t assist_size_changes(void);
 
-/* Can this run be emulated with assistants? Before anything starts: devices of this node; the sandbox set, if the trace is
- * there (m NULL: not yet). PRISM_EXIT_USAGE, PRISM_EXIT_TRACE. */
+/* Can this run be emulated with assistants? Before anything starts: devices of this node; the sandbox set, if
+ * the trace is there (m NULL: not yet). PRISM_EXIT_USAGE, PRISM_EXIT_TRACE. */
 int assist_check(const struct conf *c, const struct trace_manifest *m, struct prism_error *err);
 
 /* Nothing, unless d->transport is TRANSPORT_NCCL. live: world ranks that run, all nodes'. */
@@ -32,8 +33,8 @@ void assist_end(struct daemon *d);
 bool assist_join(struct daemon *d, struct rank *r, uint32_t comm, const struct msg_comm_ready *ready);
 void assist_freed(struct daemon *d, struct rank *r, uint32_t comm);
 /* A sandbox rank's group (of any node) has arrived. */
-void assist_arrived(struct daemon *d, uint32_t rank, uint32_t comm, uint32_t ordinal, const struct graph_part *parts,
-                    uint32_t nparts);
+void assist_arrived(struct daemon *d, uint32_t rank, uint32_t comm, uint32_t ordinal,
+                    const struct graph_part *parts, uint32_t nparts);
 
 /* A child ended. False: it is no assistant. */
 bool assist_reaped(struct daemon *d, pid_t pid, int status);

@@ -71,7 +71,8 @@ static void drop_preload(const char *library)
 static void become_assistant(const struct assistant *a, pid_t parent, const char *program, int fd, int counts)
 {
     const struct conf *c = a->daemon->conf;
-    char numbers[3][16], *argv[] = {(char *)(uintptr_t) "prism-assistant", numbers[0], numbers[1], numbers[2], NULL};
+    char numbers[3][16],
+        *argv[] = {(char *)(uintptr_t) "prism-assistant", numbers[0], numbers[1], numbers[2], NULL};
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(PRISM_EXIT_DAEMON);
@@ -109,8 +110,9 @@ static void take_answer(struct assistant *a, const struct order_header *h)
         a->made(d, h->communicator, ((const struct order_id *)h)->id);
     } else if (h->type == ORDER_FAILED && h->size >= sizeof(struct order_failed)) {
         const struct order_failed *f = (const struct order_failed *)h;
-        daemon_fail(d, (int)f->code, "assistant %u (device %s of node %u): %.*s", a->number, d->conf->devices[a->device],
-                    d->conf->node, (int)(h->size - sizeof *f), (const char *)(f + 1));
+        daemon_fail(d, (int)f->code, "assistant %u (device %s of node %u): %.*s", a->number,
+                    d->conf->devices[a->device], d->conf->node, (int)(h->size - sizeof *f),
+                    (const char *)(f + 1));
     } else {
         daemon_fail(d, PRISM_EXIT_DAEMON, "assistant %u: malformed answer", a->number);
     }
@@ -147,7 +149,8 @@ static int make_shared(struct assistant *a, int sockets[2], int *counts, struct 
 {
     *counts = memfd_create("prism-assistant", MFD_CLOEXEC);
     if (*counts < 0 || ftruncate(*counts, sizeof *a->counts) ||
-        (a->counts = mmap(NULL, sizeof *a->counts, PROT_READ | PROT_WRITE, MAP_SHARED, *counts, 0)) == MAP_FAILED) {
+        (a->counts = mmap(NULL, sizeof *a->counts, PROT_READ | PROT_WRITE, MAP_SHARED, *counts, 0)) ==
+            MAP_FAILED) {
         a->counts = NULL;
         return prism_error_set(err, PRISM_EXIT_SYSTEM, "cannot make shared memory: %s", strerror(errno));
     }
@@ -175,10 +178,12 @@ struct assistant *assistant_start(struct daemon *d, uint32_t number, uint32_t de
     *a = (struct assistant){.daemon = d, .number = number, .device = device, .made = made};
     pid_t parent = getpid();
     int rc = find_program(program)
-                 ? prism_error_set(err, PRISM_EXIT_SYSTEM, "%s is missing: the installation is not complete", program)
+                 ? prism_error_set(err, PRISM_EXIT_SYSTEM, "%s is missing: the installation is not complete",
+                                   program)
                  : make_shared(a, sockets, &counts, err);
     if (!rc && (a->pid = fork()) < 0)
-        rc = prism_error_set(err, PRISM_EXIT_SYSTEM, "cannot start assistant %u: %s", number, strerror(errno));
+        rc =
+            prism_error_set(err, PRISM_EXIT_SYSTEM, "cannot start assistant %u: %s", number, strerror(errno));
     if (!rc && !a->pid)
         become_assistant(a, parent, program, sockets[1], counts);
     if (sockets[1] >= 0)
@@ -223,7 +228,8 @@ void assistant_end(struct assistant *a)
     free(a);
 }
 
-/* Straight into the socket where there is room: through the event loop it would be later by a thread's wake-up. */
+/* Straight into the socket where there is room: through the event loop it would be later by a thread's
+ * wake-up. */
 void assistant_order(struct assistant *a, const void *order, size_t size)
 {
     ssize_t sent = 0;
@@ -253,11 +259,11 @@ void assistant_reaped(struct assistant *a, int status)
     take_answers(a);
     const char *where = d->conf->devices[a->device];
     if (WIFSIGNALED(status))
-        daemon_fail(d, PRISM_EXIT_DAEMON, "assistant %u (device %s of node %u) was ended by signal %d (%s)", a->number, where,
-                    d->conf->node, WTERMSIG(status), strsignal(WTERMSIG(status)));
+        daemon_fail(d, PRISM_EXIT_DAEMON, "assistant %u (device %s of node %u) was ended by signal %d (%s)",
+                    a->number, where, d->conf->node, WTERMSIG(status), strsignal(WTERMSIG(status)));
     else
-        daemon_fail(d, PRISM_EXIT_DAEMON, "assistant %u (device %s of node %u) ended with exit code %d", a->number, where,
-                    d->conf->node, WEXITSTATUS(status));
+        daemon_fail(d, PRISM_EXIT_DAEMON, "assistant %u (device %s of node %u) ended with exit code %d",
+                    a->number, where, d->conf->node, WEXITSTATUS(status));
 }
 
 void assistant_count(const struct assistant *a, struct order_counts *sum)

@@ -98,7 +98,7 @@ static void put_assistants(json_t *root, const struct daemon *d, const struct re
     }
     json_object_set_new(root, "assistants", json_integer(d->conf->assistants));
     json_object_set_new(root, "ops", ops);
-    json_object_set_new(root, "prefetch",
+    json_object_set_new(root, "assistant_payloads",
                         json_pack("{s:I, s:I, s:I, s:I}", "hits", (json_int_t)a->counts.hits, "late",
                                   (json_int_t)a->counts.late, "misses", (json_int_t)a->counts.misses, "bytes",
                                   (json_int_t)a->counts.payload_bytes));

@@ -9,7 +9,7 @@
 #include "coll/reduce.h"
 #include "prismd/assistant/order.h"
 
-#define ALIGN     256u /* of each operation's payload within an order */
+#define ALIGN     256u  /* of each operation's payload within an order */
 #define PLANS_MAX 1024u /* of a communicator: more only where counts come from data */
 
 struct shrink_plan {
@@ -99,7 +99,8 @@ static int member_of(const struct shrink *s, int rank)
 
 /* --- plans --- */
 
-static const struct coll_plan *plan_of(struct shrink *s, const struct graph_part *part, struct prism_error *err)
+static const struct coll_plan *plan_of(struct shrink *s, const struct graph_part *part,
+                                       struct prism_error *err)
 {
     struct shrink_plan *p, wanted;
     memset(&wanted, 0, sizeof wanted);
@@ -111,8 +112,14 @@ static const struct coll_plan *plan_of(struct shrink *s, const struct graph_part
     HASH_FIND(hh, s->plans, &wanted.key, sizeof wanted.key, p);
     if (p)
         return p->plan;
-    struct coll_request request = {.op = part->op, .size = s->size, .root = part->peer, .datatype = part->datatype,
-                                   .redop = part->redop, .count = part->count, .sandbox = s->ranks, .nsandbox = s->n,
+    struct coll_request request = {.op = part->op,
+                                   .size = s->size,
+                                   .root = part->peer,
+                                   .datatype = part->datatype,
+                                   .redop = part->redop,
+                                   .count = part->count,
+                                   .sandbox = s->ranks,
+                                   .nsandbox = s->n,
                                    .assistants = 1};
     struct coll_plan *plan = coll_plan_create(&request, err);
     if (!plan)
@@ -133,7 +140,8 @@ struct shrink_volume shrink_part_volume(struct shrink *s, int member, const stru
     int me = s->ranks[member];
     if (coll_op_is_p2p(part->op) && part->peer == me)
         return (struct shrink_volume){0, 0};
-    struct coll_volume full = coll_full_volume(part->op, part->count, part->datatype, s->size, part->peer, me);
+    struct coll_volume full =
+        coll_full_volume(part->op, part->count, part->datatype, s->size, part->peer, me);
     struct coll_volume real = full;
     if (!coll_op_is_p2p(part->op)) {
         const struct coll_plan *plan = plan_of(s, part, NULL);
@@ -165,7 +173,8 @@ static const struct graph_part *recorded_parts(const struct build *b, int member
 
 static uint64_t output_bytes(const struct build *b, int member, const struct graph_part *p)
 {
-    return coll_output_count(p->op, p->count, b->s->ranks[member], p->peer, b->s->size) * coll_datatype_size(p->datatype);
+    return coll_output_count(p->op, p->count, b->s->ranks[member], p->peer, b->s->size) *
+           coll_datatype_size(p->datatype);
 }
 
 /* Where a part's output begins in what the member is recorded to have received in the group. */
@@ -178,7 +187,8 @@ static uint64_t output_offset(const struct build *b, int member, uint32_t part)
     return at;
 }
 
-/* The recorded counterpart of a live part: the same operation, the same peer, the same place among those. -1 none. */
+/* The recorded counterpart of a live part: the same operation, the same peer, the same place among those. -1
+ * none. */
 static int64_t recorded_part(const struct build *b, int member, const struct graph_part *live, uint32_t part)
 {
     const struct graph_node *n = b->groups[member].recorded;
@@ -199,23 +209,24 @@ static void segment(struct build *b, struct payload_key key, uint64_t from, uint
         return;
     if (b->segments.len)
         last = (struct order_segment *)(void *)(b->segments.data + b->segments.len - sizeof s);
-    if (last && !memcmp(&last->key, &key, sizeof key) && last->from + last->bytes == from && last->to + last->bytes == to)
+    if (last && !memcmp(&last->key, &key, sizeof key) && last->from + last->bytes == from &&
+        last->to + last->bytes == to)
         last->bytes += bytes;
     else
         bytes_put(&b->segments, &s, sizeof s);
 }
 
 /* A stretch of `units` per unit of count: recorded with one count, needed with another. */
-static void stretch(struct build *b, struct payload_key key, uint64_t base, uint64_t offset_units, uint64_t recorded,
-                    uint64_t to, uint64_t live)
+static void stretch(struct build *b, struct payload_key key, uint64_t base, uint64_t offset_units,
+                    uint64_t recorded, uint64_t to, uint64_t live)
 {
     b->changed |= recorded != live;
     segment(b, key, base + offset_units * recorded, to, recorded < live ? recorded : live);
 }
 
 /* A piece of a collective's payload; part: its place in the leader's live group. */
-static void collective_piece(struct build *b, const struct coll_piece *p, const struct graph_part *live, uint32_t part,
-                             uint64_t to)
+static void collective_piece(struct build *b, const struct coll_piece *p, const struct graph_part *live,
+                             uint32_t part, uint64_t to)
 {
     uint64_t size = coll_datatype_size(p->datatype), count = live[part].count;
     int member = p->kind == COLL_PIECE_SUM ? 0 : member_of(b->s, p->receiver);
@@ -225,7 +236,8 @@ static void collective_piece(struct build *b, const struct coll_piece *p, const 
         return;
     }
     const struct graph_part *recorded = &recorded_parts(b, member)[at];
-    struct payload_key key = {b->s->worlds[member], b->s->comms[member], b->groups[member].ordinal, PAYLOAD_OUTPUT};
+    struct payload_key key = {b->s->worlds[member], b->s->comms[member], b->groups[member].ordinal,
+                              PAYLOAD_OUTPUT};
     uint64_t base = 0, units = p->input_offset / count;
     if (p->kind == COLL_PIECE_SUM) {
         key.role = PAYLOAD_CONTRIBUTION + (uint32_t)at;
@@ -250,7 +262,8 @@ static void message_piece(struct build *b, const struct coll_piece *p, uint64_t 
         b->changed |= bytes > 0;
         return;
     }
-    struct payload_key key = {b->s->worlds[member], b->s->comms[member], b->groups[member].ordinal, PAYLOAD_OUTPUT};
+    struct payload_key key = {b->s->worlds[member], b->s->comms[member], b->groups[member].ordinal,
+                              PAYLOAD_OUTPUT};
     stretch(b, key, output_offset(b, member, (uint32_t)at), 0,
             output_bytes(b, member, &recorded_parts(b, member)[at]), to, bytes);
 }
@@ -260,7 +273,8 @@ static uint64_t scalar_of(const struct coll_plan *plan, int datatype)
     return coll_premul_from_double(plan->average_of ? 1.0 / plan->average_of : 1.0, datatype).bits;
 }
 
-static uint64_t place_bytes(const struct build *b, const struct coll_plan *plan, const struct coll_place *p, uint64_t size)
+static uint64_t place_bytes(const struct build *b, const struct coll_plan *plan, const struct coll_place *p,
+                            uint64_t size)
 {
     uint64_t offset = plan->target_bytes ? p->offset : p->offset * size;
     return p->buffer == COLL_BUFFER_PAYLOAD ? b->payload_bytes + offset : offset;
@@ -272,17 +286,23 @@ static void add_calls(struct build *b, const struct coll_plan *plan)
     for (size_t i = 0; i < side->ncalls; i++) {
         const struct coll_call *c = &side->calls[i];
         uint64_t size = coll_datatype_size(c->datatype);
-        struct order_call call = {.kind = (uint8_t)c->kind, .from_buffer = (uint8_t)c->from.buffer,
-                                  .to_buffer = (uint8_t)c->to.buffer, .redop = (uint8_t)plan->redop, .datatype = c->datatype,
-                                  .peer = c->peer, .from = place_bytes(b, plan, &c->from, size),
-                                  .to = place_bytes(b, plan, &c->to, size), .count = c->count};
+        struct order_call call = {.kind = (uint8_t)c->kind,
+                                  .from_buffer = (uint8_t)c->from.buffer,
+                                  .to_buffer = (uint8_t)c->to.buffer,
+                                  .redop = (uint8_t)plan->redop,
+                                  .datatype = c->datatype,
+                                  .peer = c->peer,
+                                  .from = place_bytes(b, plan, &c->from, size),
+                                  .to = place_bytes(b, plan, &c->to, size),
+                                  .count = c->count};
         if (plan->redop == COLL_REDOP_PREMUL && plan->op)
             call.scalar = scalar_of(plan, c->datatype);
         bytes_put(&b->calls, &call, sizeof call);
     }
 }
 
-static void add_collective(struct build *b, const struct coll_plan *plan, const struct graph_part *live, uint32_t part)
+static void add_collective(struct build *b, const struct coll_plan *plan, const struct graph_part *live,
+                           uint32_t part)
 {
     const struct coll_side *side = &plan->sides[plan->nsandbox];
     uint64_t size = coll_datatype_size(live[part].datatype);
@@ -296,7 +316,8 @@ static void add_collective(struct build *b, const struct coll_plan *plan, const 
 
 static bool same_collective(const struct graph_part *a, const struct graph_part *b)
 {
-    return a->op == b->op && a->datatype == b->datatype && a->redop == b->redop && a->peer == b->peer && a->count == b->count;
+    return a->op == b->op && a->datatype == b->datatype && a->redop == b->redop && a->peer == b->peer &&
+           a->count == b->count;
 }
 
 /* The members' collectives of one group, which must be the same ones: the leader's is the model. */
@@ -311,10 +332,11 @@ static int check_members(const struct build *b, const struct arming_group *leade
             while (k < leader->nparts && coll_op_is_p2p(leader->parts[k].op))
                 k++;
             if (k == leader->nparts || !same_collective(&leader->parts[k++], &g->parts[i]))
-                return prism_error_set(err, PRISM_EXIT_UNSUPPORTED,
-                                       "ranks %u and %u put different collectives into one group (%s and others); use paced "
-                                       "emulation (--prism-assistants=0)",
-                                       b->s->worlds[0], b->s->worlds[m], prism_op_name(g->parts[i].op));
+                return prism_error_set(
+                    err, PRISM_EXIT_UNSUPPORTED,
+                    "ranks %u and %u put different collectives into one group (%s and others); use paced "
+                    "emulation (--prism-assistants=0)",
+                    b->s->worlds[0], b->s->worlds[m], prism_op_name(g->parts[i].op));
         }
     }
     return 0;
@@ -344,8 +366,10 @@ static size_t messages_of(const struct arming_group *g, struct coll_message **ou
         abort();
     for (uint32_t i = 0; g && i < g->nparts; i++)
         if (coll_op_is_p2p(g->parts[i].op))
-            (*out)[n++] = (struct coll_message){.op = g->parts[i].op, .peer = g->parts[i].peer,
-                                                .count = g->parts[i].count, .datatype = g->parts[i].datatype};
+            (*out)[n++] = (struct coll_message){.op = g->parts[i].op,
+                                                .peer = g->parts[i].peer,
+                                                .count = g->parts[i].count,
+                                                .datatype = g->parts[i].datatype};
     return n;
 }
 
@@ -360,7 +384,8 @@ static int add_messages(struct build *b, struct prism_error *err)
         total += counts[m] = messages_of(b->groups[m].live, &messages[m]);
     struct coll_plan *plan = NULL;
     if (total)
-        plan = coll_plan_messages(b->s->size, b->s->ranks, n, 1, (const struct coll_message *const *)messages, counts, err);
+        plan = coll_plan_messages(b->s->size, b->s->ranks, n, 1, (const struct coll_message *const *)messages,
+                                  counts, err);
     if (plan) {
         const struct coll_side *side = &plan->sides[n];
         for (size_t i = 0; i < side->npieces; i++)
@@ -378,8 +403,8 @@ static int add_messages(struct build *b, struct prism_error *err)
     return total && !plan ? -1 : 0;
 }
 
-int shrink_order(struct shrink *s, const struct shrink_group *groups, bool payloads, struct bytes *out, bool *changed,
-                 struct prism_error *err)
+int shrink_order(struct shrink *s, const struct shrink_group *groups, bool payloads, struct bytes *out,
+                 bool *changed, struct prism_error *err)
 {
     struct build b = {.s = s, .groups = groups, .payloads = payloads};
     int rc = add_collectives(&b, err) || add_messages(&b, err) ? -1 : 0;

@@ -1,5 +1,5 @@
-/* shrink.h - a communicator of the graph, shrunk to its sandbox ranks and an assistant: who is in it, what an operation
- * makes the assistant do, and what it costs.
+/* shrink.h - a communicator of the graph, shrunk to its sandbox ranks and an assistant: who is in it, what an
+ * operation makes the assistant do, and what it costs.
  *
  * Pure functions of graph, sandbox set and groups; the plans are lib/coll's.
  */
@@ -16,11 +16,11 @@ struct shrink_plan;
 struct shrink {
     const struct graph *graph; /* borrowed */
     uint32_t global;
-    int size;         /* of the full communicator */
-    int n;            /* sandbox members */
-    int *ranks;       /* owned; ascending ranks of the full communicator */
-    uint32_t *worlds; /* owned; their world ranks */
-    uint32_t *comms;  /* owned; how each of them numbers it */
+    int size;                  /* of the full communicator */
+    int n;                     /* sandbox members */
+    int *ranks;                /* owned; ascending ranks of the full communicator */
+    uint32_t *worlds;          /* owned; their world ranks */
+    uint32_t *comms;           /* owned; how each of them numbers it */
     struct shrink_plan *plans; /* hash */
 };
 
@@ -39,11 +39,12 @@ struct shrink_group {
     uint32_t ordinal;                  /* of the recorded one */
 };
 
-/* What the assistant does for these groups (one a member): appends a struct order_run with its segments and calls to
- * `out`, type and communicator set. payloads: false = none are kept, everything is zero. *changed: sizes are not the
- * recorded ones (data is cut, or zero where there is too little). -1 with err: an operation that has no plan. */
-int shrink_order(struct shrink *s, const struct shrink_group *groups, bool payloads, struct bytes *out, bool *changed,
-                 struct prism_error *err);
+/* What the assistant does for these groups (one a member): appends a struct order_run with its segments and
+ * calls to `out`, type and communicator set. payloads: false = none are kept, everything is zero. *changed:
+ * sizes are not the recorded ones (data is cut, or zero where there is too little). -1 with err: an operation
+ * that has no plan. */
+int shrink_order(struct shrink *s, const struct shrink_group *groups, bool payloads, struct bytes *out,
+                 bool *changed, struct prism_error *err);
 
 /* Bytes through the member's links, both directions: really, and in the full communicator's rings. */
 struct shrink_volume {

@@ -14,7 +14,8 @@
 
 enum payload_role {
     PAYLOAD_OUTPUT = 1,   /* everything the rank received in the group: its parts' outputs one after the other */
-    PAYLOAD_CONTRIBUTION, /* what the leftmost virtual rank brings in the shrunk communicator (sandbox set of capture) */
+    PAYLOAD_CONTRIBUTION, /* + number of the part in its group: what the leftmost virtual rank brings in the shrunk communicator
+                             (sandbox set of capture) */
 };
 
 struct payload_key {

@@ -83,7 +83,8 @@ static ncclRedOp_t redop_of(struct communicator *c, const struct order_call *cal
     return r->real;
 }
 
-static void *address(const struct communicator *c, const struct ring_place *payload, uint8_t buffer, uint64_t offset)
+static void *address(const struct communicator *c, const struct ring_place *payload, uint8_t buffer,
+                     uint64_t offset)
 {
     if (buffer == COLL_BUFFER_PAYLOAD && payload)
         return (void *)(uintptr_t)(ring_address(payload) + offset);
@@ -102,10 +103,12 @@ static void issue(struct communicator *c, const struct order_call *call, const s
         GPU_NCCL_MUST(gpu_nccl(AllReduce)(from, to, call->count, type, redop_of(c, call), c->comm, stream));
         break;
     case COLL_CALL_REDUCE:
-        GPU_NCCL_MUST(gpu_nccl(Reduce)(from, to, call->count, type, redop_of(c, call), call->peer, c->comm, stream));
+        GPU_NCCL_MUST(
+            gpu_nccl(Reduce)(from, to, call->count, type, redop_of(c, call), call->peer, c->comm, stream));
         break;
     case COLL_CALL_BROADCAST:
-        GPU_NCCL_MUST(gpu_nccl(Broadcast)(from ? from : to, to, call->count, type, call->peer, c->comm, stream));
+        GPU_NCCL_MUST(
+            gpu_nccl(Broadcast)(from ? from : to, to, call->count, type, call->peer, c->comm, stream));
         break;
     case COLL_CALL_SEND:
         GPU_NCCL_MUST(gpu_nccl(Send)(from, call->count, type, call->peer, c->comm, stream));
@@ -215,7 +218,8 @@ void communicator_order(struct order_header *order)
         c = begin(order->communicator);
     struct queued *q = calloc(1, sizeof *q);
     if (!c || !q)
-        answer_failed(PRISM_EXIT_DAEMON, "malformed order %u for communicator %u", order->type, order->communicator);
+        answer_failed(PRISM_EXIT_DAEMON, "malformed order %u for communicator %u", order->type,
+                      order->communicator);
     q->order = order;
     if (order->type == ORDER_DESTROY) /* the thread frees it */
         HASH_DEL(communicators, c);

@@ -1,7 +1,7 @@
 /* communicator.h - a real communicator in which this process stands for virtual ranks.
  *
- * Each has a thread of its own that does its orders one after the other: NCCL blocks the host while peers connect, and
- * that of one communicator must not hold up another.
+ * Each has a thread of its own that does its orders one after the other: NCCL blocks the host while peers
+ * connect, and that of one communicator must not hold up another.
  */
 #ifndef PRISM_PRISMD_ASSISTANT_COMMUNICATOR_H
 #define PRISM_PRISMD_ASSISTANT_COMMUNICATOR_H

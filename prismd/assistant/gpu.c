@@ -22,7 +22,8 @@ _Noreturn void gpu_cuda_failed(const char *call, CUresult result)
 _Noreturn void gpu_nccl_failed(const char *call, ncclResult_t result)
 {
     const char *why = gpu_nccl(GetLastError)(NULL);
-    answer_failed(PRISM_EXIT_DAEMON, "NCCL error %d (%s) in %s: %s", (int)result, gpu_nccl(GetErrorString)(result), call,
+    answer_failed(PRISM_EXIT_DAEMON, "NCCL error %d (%s) in %s: %s", (int)result,
+                  gpu_nccl(GetErrorString)(result), call,
                   why && *why ? why : "no more is known; NCCL_DEBUG=WARN may tell");
 }
 
@@ -35,8 +36,8 @@ void gpu_start(void)
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
     if (!library)
         answer_failed(PRISM_EXIT_SYSTEM, "%s", dlerror());
-#define FIND(name)                                                                                     \
-    if (!(gpu_cu(name) = (__typeof__(&name))dlsym(library, TEXT(name))))                               \
+#define FIND(name)                                                                                           \
+    if (!(gpu_cu(name) = (__typeof__(&name))dlsym(library, TEXT(name))))                                     \
         answer_failed(PRISM_EXIT_UNSUPPORTED, "libcuda.so.1 has no %s: the driver is too old", TEXT(name));
     GPU_CUDA_FUNCTIONS(FIND)
 #undef FIND
@@ -59,9 +60,9 @@ static void open_nccl(const char *path)
         library = dlopen("libnccl.so.2", RTLD_NOW);
     if (!library)
         answer_failed(PRISM_EXIT_UNSUPPORTED, "%s; use paced emulation (--prism-assistants=0)", dlerror());
-#define FIND(name)                                                                                     \
-    if (!(gpu_nccl(name) = (__typeof__(&nccl##name))dlsym(library, "nccl" #name)))                     \
-        answer_failed(PRISM_EXIT_UNSUPPORTED,                                                          \
+#define FIND(name)                                                                                           \
+    if (!(gpu_nccl(name) = (__typeof__(&nccl##name))dlsym(library, "nccl" #name)))                           \
+        answer_failed(PRISM_EXIT_UNSUPPORTED,                                                                \
                       "libnccl.so.2 has no nccl" #name "; use paced emulation (--prism-assistants=0)");
     GPU_NCCL_FUNCTIONS(FIND)
 #undef FIND

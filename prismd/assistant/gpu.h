@@ -10,14 +10,16 @@
 #include <cuda.h>
 #include <nccl.h>
 
-#define GPU_CUDA_FUNCTIONS(F)                                                                                          \
-    F(cuInit) F(cuDeviceGet) F(cuDevicePrimaryCtxRetain) F(cuCtxSetCurrent) F(cuGetErrorName) F(cuMemAlloc) F(cuMemFree)  \
-    F(cuMemAllocHost) F(cuMemFreeHost) F(cuMemcpyHtoDAsync) F(cuStreamCreate) F(cuStreamDestroy)                        \
-    F(cuStreamSynchronize) F(cuStreamWaitEvent) F(cuEventCreate) F(cuEventRecord) F(cuEventSynchronize)                 \
-    F(cuEventDestroy)
-#define GPU_NCCL_FUNCTIONS(F)                                                                                          \
-    F(GetUniqueId) F(CommInitRank) F(CommDestroy) F(GroupStart) F(GroupEnd) F(AllReduce) F(Reduce) F(Broadcast) F(Send)  \
-    F(Recv) F(RedOpCreatePreMulSum) F(GetErrorString) F(GetLastError)
+#define GPU_CUDA_FUNCTIONS(F)                                                                                \
+    F(cuInit)                                                                                                \
+    F(cuDeviceGet) F(cuDevicePrimaryCtxRetain) F(cuCtxSetCurrent) F(cuGetErrorName) F(cuMemAlloc)            \
+        F(cuMemFree) F(cuMemAllocHost) F(cuMemFreeHost) F(cuMemcpyHtoDAsync) F(cuStreamCreate)               \
+            F(cuStreamDestroy) F(cuStreamSynchronize) F(cuStreamWaitEvent) F(cuEventCreate) F(cuEventRecord) \
+                F(cuEventSynchronize) F(cuEventDestroy)
+#define GPU_NCCL_FUNCTIONS(F)                                                                                \
+    F(GetUniqueId)                                                                                           \
+    F(CommInitRank) F(CommDestroy) F(GroupStart) F(GroupEnd) F(AllReduce) F(Reduce) F(Broadcast) F(Send)     \
+        F(Recv) F(RedOpCreatePreMulSum) F(GetErrorString) F(GetLastError)
 
 struct gpu {
 #define GPU_CUDA_MEMBER_(name) __typeof__(&name) p_##name;
@@ -36,17 +38,17 @@ extern struct gpu gpu_;
 #define gpu_cu(name)    GPU_PASTE(name)
 #define gpu_nccl(name)  gpu_.nccl_##name
 
-#define GPU_MUST(call)                                 \
-    do {                                               \
-        CUresult gpu_must_ = (call);                   \
-        if (gpu_must_ != CUDA_SUCCESS)                 \
-            gpu_cuda_failed(#call, gpu_must_);         \
+#define GPU_MUST(call)                                                                                       \
+    do {                                                                                                     \
+        CUresult gpu_must_ = (call);                                                                         \
+        if (gpu_must_ != CUDA_SUCCESS)                                                                       \
+            gpu_cuda_failed(#call, gpu_must_);                                                               \
     } while (0)
-#define GPU_NCCL_MUST(call)                            \
-    do {                                               \
-        ncclResult_t gpu_must_ = (call);               \
-        if (gpu_must_ != ncclSuccess)                  \
-            gpu_nccl_failed(#call, gpu_must_);         \
+#define GPU_NCCL_MUST(call)                                                                                  \
+    do {                                                                                                     \
+        ncclResult_t gpu_must_ = (call);                                                                     \
+        if (gpu_must_ != ncclSuccess)                                                                        \
+            gpu_nccl_failed(#call, gpu_must_);                                                               \
     } while (0)
 _Noreturn void gpu_cuda_failed(const char *call, CUresult result);
 _Noreturn void gpu_nccl_failed(const char *call, ncclResult_t result);

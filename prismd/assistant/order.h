@@ -1,10 +1,12 @@
 /* order.h - what prismd tells an assistant process, and what that answers.
  *
- * Transport: one end of a SOCK_STREAM socket pair each (orders may be larger than a datagram, and prismd must never
- * block on one). Both ends are the same build on the same machine: structures travel as they lie in memory.
+ * Transport: one end of a SOCK_STREAM socket pair each (orders may be larger than a datagram, and prismd must
+ * never block on one). Both ends are the same build on the same machine: structures travel as they lie in
+ * memory.
  *
- * An assistant knows nothing of ranks, graphs or plans: it makes communicators, reads stretches of payloads and issues
- * calls. Orders of one communicator are done in their sequence, those of different ones side by side.
+ * An assistant knows nothing of ranks, graphs or plans: it makes communicators, reads stretches of payloads
+ * and issues calls. Orders of one communicator are done in their sequence, those of different ones side by
+ * side.
  */
 #ifndef PRISM_PRISMD_ASSISTANT_ORDER_H
 #define PRISM_PRISMD_ASSISTANT_ORDER_H
@@ -13,8 +15,8 @@
 
 #include "trace/payload.h"
 
-#define ORDER_ID_LEN    128  /* ncclUniqueId */
-#define ORDER_AHEAD     4    /* foreseen orders of a communicator that have not been run yet, at most */
+#define ORDER_ID_LEN    128 /* ncclUniqueId */
+#define ORDER_AHEAD     4   /* foreseen orders of a communicator that have not been run yet, at most */
 #define ORDER_AHEAD_MAX (256ull << 20) /* and their payload bytes, unless it is a single one */
 
 enum order_type {

@@ -20,7 +20,7 @@ enum state {
 
 struct ring_place {
     enum state state;
-    uint64_t number; /* counts what was foreseen: the oldest matching place is the one meant */
+    uint64_t number;                /* counts what was foreseen: the oldest matching place is the one meant */
     struct order_segment *segments; /* owned */
     uint32_t nsegments;
     uint64_t bytes;
@@ -64,8 +64,10 @@ static void read_segments(struct ring *r, struct ring_place *p)
         int64_t size = payload_reader_size(r->payloads, s->key);
         if (size < 0 || (uint64_t)size < s->from + s->bytes)
             answer_failed(PRISM_EXIT_TRACE,
-                          "rank %u: the trace has %lld bytes of payload for group %u of communicator %u (role %u), not %llu; "
-                          "capture again", s->key.rank, (long long)size, s->key.ordinal, s->key.comm, s->key.role,
+                          "rank %u: the trace has %lld bytes of payload for group %u of communicator %u "
+                          "(role %u), not %llu; "
+                          "capture again",
+                          s->key.rank, (long long)size, s->key.ordinal, s->key.comm, s->key.role,
                           (unsigned long long)(s->from + s->bytes));
         bool direct = !s->from && s->bytes == (uint64_t)size;
         if (!direct && (!held || memcmp(held, &s->key, sizeof *held))) {
@@ -184,7 +186,8 @@ void ring_destroy(struct ring *r)
     free(r);
 }
 
-/* A place for a new payload: the free one whose calls are longest over, else what was foreseen first and has not come. */
+/* A place for a new payload: the free one whose calls are longest over, else what was foreseen first and has
+ * not come. */
 static struct ring_place *claim(struct ring *r)
 {
     for (;;) {
@@ -227,7 +230,8 @@ static struct ring_place *find(struct ring *r, const struct order_run *order)
     struct ring_place *best = NULL;
     for (int i = 0; i < PLACES; i++) {
         struct ring_place *p = &r->places[i];
-        if (p->state == FREE || p->state == TAKEN || p->bytes != order->payload_bytes || p->nsegments != order->nsegments ||
+        if (p->state == FREE || p->state == TAKEN || p->bytes != order->payload_bytes ||
+            p->nsegments != order->nsegments ||
             memcmp(p->segments, order + 1, order->nsegments * sizeof *p->segments))
             continue;
         if (!best || p->number < best->number)

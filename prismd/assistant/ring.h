@@ -1,7 +1,8 @@
 /* ring.h - payloads of one communicator, read ahead: disk to pinned memory to the device.
  *
- * A loader thread fills places in the order in which payloads were foreseen; ring_take finds the one that an order wants, by the
- * list of its segments. A place's memory is used again once the calls that read it have ended on the device.
+ * A loader thread fills places in the order in which payloads were foreseen; ring_take finds the one that an
+ * order wants, by the list of its segments. A place's memory is used again once the calls that read it have
+ * ended on the device.
  */
 #ifndef PRISM_PRISMD_ASSISTANT_RING_H
 #define PRISM_PRISMD_ASSISTANT_RING_H
@@ -17,7 +18,8 @@ struct ring *ring_create(struct payload_reader *payloads, struct order_counts *c
 void ring_destroy(struct ring *r);
 /* Read that order's payload when the time comes. */
 void ring_foresee(struct ring *r, const struct order_run *order);
-/* The payload of an order that runs now; stream waits for it on the device. Give it back when the calls are queued. */
+/* The payload of an order that runs now; stream waits for it on the device. Give it back when the calls are
+ * queued. */
 struct ring_place *ring_take(struct ring *r, const struct order_run *order, CUstream stream);
 CUdeviceptr ring_address(const struct ring_place *p);
 void ring_give(struct ring *r, struct ring_place *p, CUstream stream);

@@ -57,7 +57,7 @@ print("%s: %.1f ms an iteration (predicted %.1f)" % (r["transport"], sum(s) / le
     check_report 'all(ops[o]["count"] > 0 for o in ("AllReduce", "AlltoAll", "Send", "Recv"))'
     check_report '0 < ops["AllReduce"]["bytes"] <= ops["AllReduce"]["full_ring_bytes"]'
     check_report 'ops["Send"]["bytes"] == ops["Send"]["full_ring_bytes"]'
-    check_report 'r["prefetch"]["hits"] + r["prefetch"]["late"] > 0 and r["prefetch"]["misses"] == 0'
+    check_report 'r["assistant_payloads"]["hits"] + r["assistant_payloads"]["late"] > 0 and r["assistant_payloads"]["misses"] == 0'
     check_report 'r["live_size_changes"] == 0'
     seconds >&3
     emulate 9 0
