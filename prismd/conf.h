@@ -31,6 +31,7 @@ struct conf {
     char *library;          /* PRISM_LIBRARY: libprism.so */
     enum conf_divergence on_divergence;
     uint32_t runnable;      /* PRISM_RUNNABLE: ranks running at once in capture */
+    size_t prefetch;        /* PRISM_PREFETCH: bytes of payloads read ahead on a node; 0 = none */
     size_t staging;         /* PRISM_STAGING: bytes of each rank's staging heap */
 
     uint32_t nodes, node;   /* PRISM_NODES, PRISM_NODE_ID */

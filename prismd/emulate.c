@@ -34,6 +34,7 @@ static struct {
     struct graph_run *run;
     struct run_context context;
     struct payload_reader *payloads;
+    struct prefetch *prefetch; /* paced */
     uint8_t *external;   /* by world rank: runs in this phase */
     uint8_t *has_arrived; /* by world rank: first gate, or ended */
     uint32_t waiting_for; /* live ranks without first gate */
@@ -181,6 +182,14 @@ static int deliver(struct daemon *d, struct group *g)
         return -1;
     if (!outputs_wanted(g))
         return 0;
+    size_t len;
+    void *ready = prefetch_take(em.prefetch, g->rank->number, (uint32_t)node, &len);
+    if (ready) {
+        deliver_parts(d, g, n, ready, len);
+        watch_mark_ready(g);
+        free(ready);
+        return 0;
+    }
     struct payload_key key = {g->rank->number, g->comm, ordinal, PAYLOAD_OUTPUT};
     int64_t size = payload_reader_size(em.payloads, key);
     struct prism_error err = {0};
@@ -409,6 +418,19 @@ const struct phase_ops emulate_ops = {
     .ended = on_ended,
 };
 
+static void start_prefetch(struct daemon *d, const uint32_t *live, uint32_t nlive)
+{
+    uint32_t *here = malloc((nlive + 1u) * sizeof *here), n = 0;
+    if (!here)
+        abort();
+    for (uint32_t i = 0; i < nlive; i++)
+        if (d->ranks[live[i]])
+            here[n++] = live[i];
+    if (d->transport == TRANSPORT_PACED)
+        em.prefetch = prefetch_create(d->graph, em.payloads, here, n, d->conf->prefetch);
+    free(here);
+}
+
 /* Absent ranks end as recorded. Where nothing was recorded behind the last iteration (--prism-iterations ended capture),
  * they go on with it as long as the live ones do. */
 static bool has_teardown(const struct graph *g)
@@ -446,6 +468,7 @@ int emulate_begin(struct daemon *d, const uint32_t *live, uint32_t nlive, struct
     em.run = graph_run_create(d->graph, &ops, &options);
     if (!em.run)
         return prism_error_set(err, PRISM_EXIT_TRACE, "the graph in %s is not consistent; capture again", d->conf->trace);
+    start_prefetch(d, live, nlive);
     link_on(LINK_START, on_start);
     link_on(LINK_LEFT, on_left);
     for (uint32_t i = 0; i < nlive; i++)
@@ -474,6 +497,11 @@ const double *emulate_pacing_us(uint32_t *n)
     return em.pacing_us;
 }
 
+struct prefetch_counts emulate_prefetch_counts(void)
+{
+    return prefetch_counts(em.prefetch);
+}
+
 uint64_t emulate_size_changes(void)
 {
     return em.size_changes + assist_size_changes();
@@ -494,6 +522,7 @@ void emulate_end(struct daemon *d)
     }
     graph_run_destroy(em.run);
     duration_model_clear(&em.context.model);
+    prefetch_destroy(em.prefetch);
     payload_reader_close(em.payloads);
     for (uint32_t i = 0; i < em.nheld; i++)
         free(em.held[i].parts);

@@ -150,6 +150,9 @@ int report_write(const struct daemon *d, const struct trace_manifest *m, const s
         put_assistants(root, d, results);
     link_clock_offset_ns(d, &clock_error);
     json_object_set_new(root, "clock_error_us", json_real((double)clock_error / 1e3));
+    json_object_set_new(root, "prefetch",
+                        json_pack("{s:I, s:I}", "hits", (json_int_t)results->prefetch_hits, "misses",
+                                  (json_int_t)results->prefetch_misses));
     json_object_set_new(root, "live_size_changes", json_integer((json_int_t)results->size_changes));
     char numerics[96];
     snprintf(numerics, sizeof numerics, "exact 1-%u, looped after", d->graph->ranks[0].niterations);

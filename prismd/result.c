@@ -84,6 +84,9 @@ void result_put_emulate(struct daemon *d, struct bytes *out)
     bytes_put(out, ranks.data, ranks.len);
     bytes_free(&ranks);
     bytes_put_u64(out, emulate_size_changes());
+    struct prefetch_counts ahead = emulate_prefetch_counts();
+    bytes_put_u64(out, ahead.hits);
+    bytes_put_u64(out, ahead.misses);
     bytes_put_u32(out, npacing);
     bytes_put(out, pacing, npacing * sizeof *pacing);
     struct assist_result assist = assist_result(d);
@@ -159,6 +162,8 @@ int result_take_emulate(struct daemon *d, uint32_t from, struct bytes_reader *b,
         into->ranks[into->nranks++] = r;
     }
     into->size_changes += bytes_get_u64(b);
+    into->prefetch_hits += bytes_get_u64(b);
+    into->prefetch_misses += bytes_get_u64(b);
     uint32_t np = bytes_get_u32(b);
     const void *pacing = bytes_get(b, (size_t)np * sizeof *into->pacing_us);
     if (pacing) {

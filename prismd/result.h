@@ -21,6 +21,7 @@ struct results {
     double *pacing_us; /* owned; all gates of all nodes */
     uint32_t npacing;
     uint64_t size_changes;
+    uint64_t prefetch_hits, prefetch_misses;
     struct assist_result assist; /* all nodes' sums */
 };
 

@@ -108,7 +108,8 @@ import json
 r = json.load(open("four/report.json"))
 assert r["world"] == 16 and r["nodes"] == 4 and r["sandbox"] == [0, 1, 9], r
 assert all(len(r["iteration_seconds"][k]) == 3 and r["peak_memory_bytes"][k] > 0 for k in ("0", "1", "9")), r
-assert r["exit_code"] == 0 and r["exit_origin"] == "program" and r["clock_error_us"] > 0, r'
+assert r["exit_code"] == 0 and r["exit_origin"] == "program" and r["clock_error_us"] > 0, r
+assert r["prefetch"]["hits"] > 0, r'
     nothing_left four
 }
 

@@ -1,0 +1,35 @@
+/* prefetch.h - payloads decompressed ahead of need, by a thread of its own.
+ *
+ * A rank asks for its groups' payloads in nearly the order in which they were recorded, the last iteration again and again
+ * when it goes on for longer. The thread keeps the next ones of every rank in memory, as many as fit into the budget; the
+ * rank that has the fewest ready comes first. What is asked for and not there is the caller's to read (a miss); the thread
+ * then goes on behind it.
+ */
+#ifndef PRISM_PRISMD_PREFETCH_H
+#define PRISM_PRISMD_PREFETCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "graph/graph.h"
+#include "trace/payload.h"
+
+struct prefetch;
+
+/* payloads must outlive it, the graph need not. budget: bytes in memory at most (what the caller has taken does not count);
+ * 0 = none is made. Returns NULL then, or when there is no thread; all functions take NULL, which has nothing ready. */
+struct prefetch *prefetch_create(const struct graph *g, struct payload_reader *payloads, const uint32_t *ranks,
+                                 uint32_t nranks, size_t budget);
+void prefetch_destroy(struct prefetch *p);
+
+/* What the rank's recorded node (a COMM) delivers: malloc'ed, the caller frees it; *len > 0. NULL: not there. Thread safe;
+ * does not wait. */
+void *prefetch_take(struct prefetch *p, uint32_t rank, uint32_t node, size_t *len);
+
+struct prefetch_counts {
+    uint64_t hits, misses; /* misses: of payloads that the trace has */
+};
+struct prefetch_counts prefetch_counts(const struct prefetch *p);
+
+#endif
