@@ -20,7 +20,7 @@ struct conf {
     uint32_t gpus_per_node; /* PRISM_GPUS_PER_NODE: logical, default 8 */
     uint32_t *sandbox;      /* PRISM_SANDBOX, ascending; default {0} */
     uint32_t nsandbox;
-    int assistants;         /* PRISM_ASSISTANTS: devices; 0 = paced; -1 = planned */
+    int assistants;         /* PRISM_ASSISTANTS: devices; 0 = paced; -1 = not given, paced */
     enum conf_phase phase;  /* PRISM_PHASE */
     char *trace;            /* PRISM_TRACE: folder, absolute */
     uint32_t slices;        /* PRISM_SLICES: ranks calibrated: 0 = auto, UINT32_MAX = all, else that many a class */

@@ -98,7 +98,7 @@ static int check_flag(const char *text, struct prism_error *err)
 const struct option_row option_table[OPTION_COUNT] = {
     [OPTION_EMULATE] = {"prism-emulate", "[N]", "emulate a job of N ranks on few GPUs; without N what the request asks for, 0 = leave this step alone", "PRISM_EMULATE", OPTION_OPTIONAL, check_emulate},
     [OPTION_SANDBOX] = {"prism-sandbox", "LIST", "ranks that run for real, such as 0,17,4096-4099 (default 0)", "PRISM_SANDBOX", OPTION_REQUIRED, check_sandbox},
-    [OPTION_ASSISTANTS] = {"prism-assistants", "K", "GPUs that stand in for the other ranks, 0 = none, recorded results (default planned)", "PRISM_ASSISTANTS", OPTION_REQUIRED, check_assistants},
+    [OPTION_ASSISTANTS] = {"prism-assistants", "K", "GPUs that stand in for the other ranks, 0 = none, recorded results (default 0)", "PRISM_ASSISTANTS", OPTION_REQUIRED, check_assistants},
     [OPTION_PHASE] = {"prism-phase", "auto|capture|calibrate|emulate", "what to do; auto does what the trace still lacks (default)", "PRISM_PHASE", OPTION_REQUIRED, check_phase},
     [OPTION_TRACE] = {"prism-trace", "DIR", "folder of the trace (default prism-trace/NAME in the submit directory, NAME the job's)", "PRISM_TRACE", OPTION_REQUIRED, check_path},
     [OPTION_GPUS_PER_NODE] = {"prism-gpus-per-node", "G", "GPUs a node of the emulated cluster (default the request's, else 8)", "PRISM_GPUS_PER_NODE", OPTION_REQUIRED, check_gpus_per_node},
