@@ -68,6 +68,15 @@ int network_measure(struct daemon *d, struct prism_error *err)
     return network_load(d, err);
 }
 
+int network_keep(struct daemon *d, struct prism_error *err)
+{
+    char path[PATH_MAX];
+    if (!d->conf->network)
+        return 0;
+    snprintf(path, sizeof path, "%s/network.json", d->conf->trace);
+    return coll_network_save(d->network, path, err);
+}
+
 void network_clear(struct daemon *d)
 {
     if (d->network)

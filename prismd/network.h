@@ -9,6 +9,8 @@ int network_load(struct daemon *d, struct prism_error *err);
 /* There is none: measure this machine's links (prism doctor --measure on this node's devices) into the trace folder and
  * load that. err is replaced. */
 int network_measure(struct daemon *d, struct prism_error *err);
+/* Calibration used it: it stays with the trace, so that later phases and `prism predict` take the same. */
+int network_keep(struct daemon *d, struct prism_error *err);
 void network_clear(struct daemon *d);
 
 #endif

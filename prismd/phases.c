@@ -342,7 +342,7 @@ static int calibrate(struct daemon *d)
     struct prism_error err = {0};
     struct slices s = {0};
     int64_t began = clock_now_ns();
-    if (network_load(d, &err) && network_measure(d, &err))
+    if ((network_load(d, &err) && network_measure(d, &err)) || network_keep(d, &err))
         return daemon_fail(d, err.code, "%s", err.text);
     slices_plan(&s, d->graph, d->conf->ndevices * d->conf->nodes, d->conf->slices, d->conf->sandbox, d->conf->nsandbox);
     log_info("calibrating %u of %u ranks in %u slice%s", s.first[s.n], d->conf->world, s.n, s.n == 1 ? "" : "s");
