@@ -46,6 +46,7 @@ static struct {
     double *pacing_us;
     uint32_t npacing, pacing_cap;
     uint64_t size_changes;
+    uint32_t first_change; /* iteration (from 0) of the first group whose sizes were not the recorded ones */
     struct bytes scratch;
 } em;
 
@@ -167,6 +168,25 @@ static void deliver_parts(struct daemon *d, struct group *g, const struct graph_
         at += have;
     }
     em.size_changes += changed;
+}
+
+/* Sizes are made from data: the first difference is where the numbers' difference first turned a decision (a routing
+ * flip). */
+static void note_sizes(const struct daemon *d, const struct group *g)
+{
+    uint32_t ordinal;
+    const struct live *l = live_of(g->rank);
+    int64_t node = live_node_of(l, g->comm, g->ordinal, &ordinal);
+    if (node < 0 || !l->per_iteration || g->position < l->first_position)
+        return;
+    const struct graph_rank *r = &d->graph->ranks[g->rank->number];
+    const struct graph_node *n = &r->nodes[node];
+    bool changed = n->nparts != g->nparts;
+    for (uint32_t i = 0; i < g->nparts && !changed; i++)
+        changed = r->parts[n->first_part + i].count != g->parts[i].count;
+    uint32_t iteration = (g->position - l->first_position) / l->per_iteration;
+    if (changed && iteration < em.first_change)
+        em.first_change = iteration;
 }
 
 static int deliver(struct daemon *d, struct group *g)
@@ -373,8 +393,10 @@ static void on_node(struct daemon *d, struct rank *r, const struct msg_node *m, 
     struct live *l = live_of(r);
     if (l->measured && measured_node(d, l->measured, r, m))
         return;
-    if (g)
-        deliver(d, g);
+    if (!g)
+        return;
+    note_sizes(d, g);
+    deliver(d, g);
 }
 
 static void on_left(struct daemon *d, uint32_t from, struct bytes_reader *b)
@@ -447,6 +469,7 @@ static bool has_teardown(const struct graph *g)
 int emulate_begin(struct daemon *d, const uint32_t *live, uint32_t nlive, struct prism_error *err)
 {
     memset(&em, 0, sizeof em);
+    em.first_change = UINT32_MAX;
     em.external = calloc(d->conf->world, 1);
     em.has_arrived = calloc(d->conf->world, 1);
     if (!em.external || !em.has_arrived)
@@ -500,6 +523,11 @@ const double *emulate_pacing_us(uint32_t *n)
 struct prefetch_counts emulate_prefetch_counts(void)
 {
     return prefetch_counts(em.prefetch);
+}
+
+uint32_t emulate_first_change(void)
+{
+    return em.first_change;
 }
 
 uint64_t emulate_size_changes(void)

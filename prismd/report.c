@@ -154,6 +154,8 @@ int report_write(const struct daemon *d, const struct trace_manifest *m, const s
                         json_pack("{s:I, s:I}", "hits", (json_int_t)results->prefetch_hits, "misses",
                                   (json_int_t)results->prefetch_misses));
     json_object_set_new(root, "live_size_changes", json_integer((json_int_t)results->size_changes));
+    if (results->changed)
+        json_object_set_new(root, "first_size_change_iteration", json_integer(results->first_change));
     char numerics[96];
     snprintf(numerics, sizeof numerics, "exact 1-%u, looped after", d->graph->ranks[0].niterations);
     json_object_set_new(root, "numerics", json_string(numerics));

@@ -84,6 +84,7 @@ void result_put_emulate(struct daemon *d, struct bytes *out)
     bytes_put(out, ranks.data, ranks.len);
     bytes_free(&ranks);
     bytes_put_u64(out, emulate_size_changes());
+    bytes_put_u32(out, emulate_first_change());
     struct prefetch_counts ahead = emulate_prefetch_counts();
     bytes_put_u64(out, ahead.hits);
     bytes_put_u64(out, ahead.misses);
@@ -162,6 +163,10 @@ int result_take_emulate(struct daemon *d, uint32_t from, struct bytes_reader *b,
         into->ranks[into->nranks++] = r;
     }
     into->size_changes += bytes_get_u64(b);
+    uint32_t change = bytes_get_u32(b);
+    if (change != UINT32_MAX && (!into->changed || change < into->first_change))
+        into->first_change = change;
+    into->changed |= change != UINT32_MAX;
     into->prefetch_hits += bytes_get_u64(b);
     into->prefetch_misses += bytes_get_u64(b);
     uint32_t np = bytes_get_u32(b);

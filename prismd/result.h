@@ -21,6 +21,8 @@ struct results {
     double *pacing_us; /* owned; all gates of all nodes */
     uint32_t npacing;
     uint64_t size_changes;
+    bool changed;          /* sizes differed from the recorded ones … */
+    uint32_t first_change; /* … first in this iteration, from 0 */
     uint64_t prefetch_hits, prefetch_misses;
     struct assist_result assist; /* all nodes' sums */
 };

@@ -49,6 +49,7 @@ def compare_rank(case, rank, transport, full_runs, emulated, report):
         "losses_full": original.loss, "losses_emulated": mine.loss,
         "loss_differences": [abs(a - b) / abs(a) if a else abs(b) for a, b in zip(original.loss, mine.loss)],
         "routing_changes": report.get("live_size_changes"),
+        "first_routing_flip_iteration": report.get("first_size_change_iteration"),
         "prediction_error": report.get("prediction_error"),
         "pacing_us": report.get("pacing_us"),
         "lateness_fraction": lateness,
