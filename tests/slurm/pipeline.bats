@@ -273,8 +273,7 @@ killed_in() { # PHASE NODE: its prismd; the others end by themselves and name it
     kill -KILL "$pid"
     ended_with 137
     grep -q "^prism: node $2 (node$2): its prismd has ended" loop.err || { cat loop.err; return 1; }
-    # Without the first node nobody tells the others who has spoken: each may say it.
-    [ "$(grep -c '^prism: node ' loop.err)" -eq 1 ] || [ "$2" -eq 0 ]
+    [ "$(grep -c '^prism: node ' loop.err)" -eq 1 ]
     ! grep -q 'forcing job termination' loop.err
     if [ "$1" = capture ] && [ "$2" -eq 0 ]; then
         rm -f fresh/payload-0.dat # nobody is left to remove what the first node wrote
