@@ -1,1 +1,1 @@
-$(eval $(call static_library,proto,lib/proto,region.c))
+$(eval $(call static_library,proto,lib/proto,region.c mover.c))

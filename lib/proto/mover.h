@@ -1,0 +1,89 @@
+/* mover.h - context switching in capture: what prismd, the mover of a device and the ranks on that device say.
+ *
+ *     prismd  <-- socketpair, one a mover -->  mover (one process a device)  <-- socketpair, one a rank -->  rank
+ *
+ * prismd decides who is resident (prismd/resident.h). The rank's switch thread parks its streams and owns its device
+ * memory (preload/vmm.h); a range of it is a CUDA physical allocation (cuMemCreate) of its own, exported as a file
+ * descriptor. The mover imports it, copies between it and its pinned pool (or the spill file), and knows nothing of
+ * programs. So one process pins host memory, once, and the copies of one rank overlap with another rank's.
+ *
+ * Transport: SOCK_SEQPACKET socketpairs made by prismd; one datagram is one message: struct mover_message, a descriptor
+ * beside it where the table says so (SCM_RIGHTS), text behind it for FAILED. All ends are one build. The rank's end comes
+ * with WELCOME (second descriptor; none = no switching), the mover's with ATTACH.
+ *
+ *   message   from      to       fields                       meaning
+ *   ATTACH    prismd    mover    rank, fd                     the rank's socket
+ *   DETACH    prismd    mover    rank                         the rank is gone: forget its ranges and copies
+ *   READY     mover     prismd   bytes, total                 bytes free now and in all on the device
+ *   WANT      rank      mover -> prismd  rank, bytes, flag    the rank needs `bytes` more physical memory than granted;
+ *                                                             flag 1: the device itself refused memory already granted
+ *   GRANT     prismd    mover -> rank    rank, bytes          granted in addition; 0 = there is not so much for one rank
+ *   LESS      rank      mover -> prismd  rank, bytes          given back of what was granted
+ *   EVICT     prismd    mover -> rank    rank                 park, then move everything out. No gate of the rank is
+ *                                                             opened from before this is sent until RESTORED
+ *   CANCEL    prismd    mover -> rank    rank                 the same taken back, if the rank has not parked yet
+ *   PARKED    rank      mover -> prismd  rank, ns             every stream stands still (ns: since EVICT came)
+ *   CANCELLED rank      mover -> prismd  rank                 it has not moved and goes on
+ *   OUT       rank      mover    range, bytes, fd             copy this range out and keep it
+ *   COPIED    mover     rank     range                        done (either way): the descriptor was closed
+ *   OUT_END   rank      mover    rank, bytes                  all ranges sent; bytes in all
+ *   EVICTED   mover     prismd   rank, bytes, ns, spilled     all copied; the rank has released them (it says OUT_END
+ *                                                             after the last release); ns: copying time, spilled: bytes
+ *                                                             on disk of this rank
+ *   RESTORE   prismd    mover -> rank    rank                 bring everything back, then let the streams go on
+ *   IN        rank      mover    range, bytes, fd             copy this range in (new physical memory)
+ *   IN_END    rank      mover    rank, bytes                  all ranges are in; streams go on
+ *   RESTORED  mover     prismd   rank, bytes, ns              as EVICTED
+ *   HOST      mover     prismd   bytes, total                 pinned pool: in use, and pinned in all (after every move)
+ *   FAILED    any       prismd   text                         cannot go on: prismd ends the run with the text
+ *
+ * A rank that ends while it is moved: the mover drops what it holds on DETACH.
+ */
+#ifndef PRISM_PROTO_MOVER_H
+#define PRISM_PROTO_MOVER_H
+
+#include <stdint.h>
+
+enum mover_type {
+    MOVER_ATTACH = 1,
+    MOVER_DETACH,
+    MOVER_READY,
+    MOVER_WANT,
+    MOVER_GRANT,
+    MOVER_LESS,
+    MOVER_EVICT,
+    MOVER_CANCEL,
+    MOVER_PARKED,
+    MOVER_CANCELLED,
+    MOVER_OUT,
+    MOVER_COPIED,
+    MOVER_OUT_END,
+    MOVER_EVICTED,
+    MOVER_RESTORE,
+    MOVER_IN,
+    MOVER_IN_END,
+    MOVER_RESTORED,
+    MOVER_HOST,
+    MOVER_FAILED,
+};
+
+#define MOVER_TEXT 512u /* longest text of FAILED */
+
+struct mover_message {
+    uint32_t type; /* enum mover_type */
+    uint32_t rank; /* world rank */
+    uint32_t flag, unused;
+    uint64_t range;   /* the rank's own number of the range; unique among its living ones */
+    uint64_t bytes;
+    uint64_t total;
+    uint64_t spilled;
+    int64_t ns;
+};
+
+/* Send m with descriptor fd (-1 = none; stays the caller's) and text (NULL = none). 0, or -1 with errno. */
+int mover_send(int socket, const struct mover_message *m, int fd, const char *text);
+/* Receive one message; *fd is the caller's to close, -1 = none; text holds MOVER_TEXT + 1 bytes or is NULL.
+ * flags as for recvmsg(2). 1 = a message, 0 = the other end is closed, -1 with errno (EPROTO: not a message). */
+int mover_receive(int socket, struct mover_message *m, int *fd, char *text, int flags);
+
+#endif
