@@ -16,8 +16,13 @@
  *   DETACH    prismd    mover    rank                         the rank is gone: forget its ranges and copies
  *   READY     mover     prismd   bytes, total                 bytes free now and in all on the device
  *   WANT      rank      mover -> prismd  rank, bytes, flag    the rank needs `bytes` more physical memory than granted;
- *                                                             flag 1: the device itself refused memory already granted
- *   GRANT     prismd    mover -> rank    rank, bytes          granted in addition; 0 = there is not so much for one rank
+ *                                                             flag 1: the device itself refused `bytes` of what is
+ *                                                             granted already: make room for them;
+ *                                                             flag 2: a host thread of the evicted rank cannot go on
+ *                                                             before RESTORE (bytes 0; once an eviction; no answer)
+ *   GRANT     prismd    mover -> rank    rank, bytes, flag    the answer to WANT, one each: granted in addition; 0 = there
+ *                                                             is not so much for one rank. To a WANT of flag 1, flag 1:
+ *                                                             there is room now (bytes as asked; nothing is added)
  *   LESS      rank      mover -> prismd  rank, bytes          given back of what was granted
  *   EVICT     prismd    mover -> rank    rank                 park, then move everything out. No gate of the rank is
  *                                                             opened from before this is sent until RESTORED
@@ -32,10 +37,15 @@
  *                                                             on disk of this rank
  *   RESTORE   prismd    mover -> rank    rank                 bring everything back, then let the streams go on
  *   IN        rank      mover    range, bytes, fd             copy this range in (new physical memory)
- *   IN_END    rank      mover    rank, bytes                  all ranges are in; streams go on
+ *   IN_END    rank      mover    rank, bytes                  all ranges are in; streams go on. Copies that were not asked
+ *                                                             for are dropped: the program freed them meanwhile
  *   RESTORED  mover     prismd   rank, bytes, ns              as EVICTED
  *   HOST      mover     prismd   bytes, total                 pinned pool: in use, and pinned in all (after every move)
  *   FAILED    any       prismd   text                         cannot go on: prismd ends the run with the text
+ *
+ * Range numbers are never used twice by a rank. A rank has one WANT of flag 0 or 1 under way at a time; it may come at any
+ * time, while it is parked or evicted too, and its GRANT too. EVICT to a rank that cannot be moved (it shares memory with
+ * others, say) is always answered by CANCELLED. CANCEL after PARKED is too late and ignored.
  *
  * A rank that ends while it is moved: the mover drops what it holds on DETACH.
  */
