@@ -9,6 +9,7 @@
 #include "common/log.h"
 #include "prismd/arming.h"
 #include "prismd/assist_process.h"
+#include "prismd/durations.h"
 #include "prismd/link.h"
 #include "prismd/live.h"
 #include "prismd/place.h"
@@ -36,6 +37,8 @@ struct comm {
     uint64_t ran, foreseen;
     uint64_t ahead_bytes[ORDER_AHEAD];
     bool changed; /* the latest order's sizes were not the recorded ones */
+    uint32_t gate; /* of the assistant, or ORDER_NO_GATE */
+    bool stands_for_full;
 };
 
 static struct {
@@ -47,6 +50,8 @@ static struct {
     uint32_t nassistants;
     struct coll_use use;
     uint64_t size_changes;
+    struct durations *durations; /* calibration: measured here */
+    uint32_t gates[ORDER_GATES]; /* by local assistant (more than that many are never on one node): gates given out */
 } as;
 
 /* --- placement --- */
@@ -70,6 +75,17 @@ static uint32_t count_live_here(const struct conf *c, uint32_t nlive)
     for (uint32_t i = 0; i < nlive; i++)
         n += place_live_node(c, i, nlive) == c->node;
     return n;
+}
+
+/* Of the node that has most. */
+static uint32_t count_here_max(const struct conf *c)
+{
+    return ((uint32_t)c->assistants + c->nodes - 1) / c->nodes;
+}
+
+static uint32_t count_live_here_max(const struct conf *c, uint32_t nlive)
+{
+    return (nlive + c->nodes - 1) / c->nodes;
 }
 
 static int check_devices(const struct conf *c, uint32_t nlive, struct prism_error *err)
@@ -126,6 +142,18 @@ static struct assistant *local_assistant(const struct daemon *d, uint32_t global
     return assistant_node(d->conf, a) == d->conf->node ? as.assistants[a / d->conf->nodes] : NULL;
 }
 
+/* Is what the assistant takes part in the full operation? All members are there, or stand in their own place, on devices
+ * joined as the full job's would be: one node for both. */
+static bool stands_for_full(const struct daemon *d, const struct shrink *s)
+{
+    const struct graph_comm *c = &d->graph->comms[s->global];
+    uint32_t node = (uint32_t)c->ranks[0] / d->graph->gpus_per_node;
+    for (uint32_t i = 0; i < c->size; i++)
+        if ((uint32_t)c->ranks[i] / d->graph->gpus_per_node != node)
+            return false;
+    return d->conf->nodes == 1 && s->n + shrink_assistants(s) == s->size;
+}
+
 static struct comm *comm_at(struct daemon *d, uint32_t global)
 {
     if (as.comms[global])
@@ -135,6 +163,12 @@ static struct comm *comm_at(struct daemon *d, uint32_t global)
         abort();
     c->shrink = shrink_create(d->graph, global, as.sandbox);
     c->by = local_assistant(d, global);
+    c->gate = ORDER_NO_GATE;
+    if (c->by) {
+        uint32_t *given = &as.gates[global % (uint32_t)d->conf->assistants / d->conf->nodes % ORDER_GATES];
+        c->gate = *given < ORDER_GATES ? (*given)++ : ORDER_NO_GATE;
+    }
+    c->stands_for_full = stands_for_full(d, c->shrink);
     c->live = arming_create((uint32_t)c->shrink->n);
     c->ahead = arming_create((uint32_t)c->shrink->n);
     c->cursor = calloc((size_t)c->shrink->n + 1, sizeof *c->cursor);
@@ -212,7 +246,8 @@ static void order_create(struct comm *c, const char *library)
     int assistants = shrink_assistants(c->shrink);
     struct order_create o = {.h = {ORDER_CREATE, c->shrink->global, sizeof o + len},
                              .size = c->shrink->n + assistants,
-                             .rank = assistants ? c->shrink->n : -1};
+                             .rank = assistants ? c->shrink->n : -1,
+                             .gate = c->gate};
     bytes_put(&b, &o, sizeof o);
     bytes_put(&b, library, len);
     assistant_order(c->by, b.data, b.len);
@@ -284,6 +319,13 @@ static struct live *recorded_of(struct daemon *d, uint32_t world)
     return as.recorded[world];
 }
 
+/* Calibration wants real communication's time and load only: what ranks read is the recorded result, which is put over
+ * what came (preload/gate_nccl.c). The sums that a trace has are of one sandbox set, and a slice is another one. */
+static bool brings_payloads(const struct daemon *d)
+{
+    return d->conf->payload != CONF_NONE && d->phase != PHASE_CALIBRATE;
+}
+
 /* The order for groups that are armed together, into out. */
 static int make_order(struct daemon *d, struct comm *c, struct arming_group *const *groups, struct bytes *out)
 {
@@ -300,7 +342,7 @@ static int make_order(struct daemon *d, struct comm *c, struct arming_group *con
         g[m].live = groups[m];
         g[m].recorded = node < 0 ? NULL : &d->graph->ranks[s->worlds[m]].nodes[node];
     }
-    int rc = shrink_order(c->shrink, g, d->conf->payload != CONF_NONE, out, &c->changed, &err);
+    int rc = shrink_order(c->shrink, g, brings_payloads(d), out, &c->changed, &err);
     if (rc)
         daemon_fail(d, err.code, "rank %u: %s", s->worlds[0], err.text);
     free(g);
@@ -375,6 +417,41 @@ static void foresee(struct daemon *d, struct comm *c)
     free(groups);
 }
 
+/* NCCL connects when it first uses an algorithm or a peer: nothing is held at a gate then, and nothing measured. */
+#define COLD_RUNS 4
+
+static bool is_rooted(const struct arming_group *g)
+{
+    for (uint32_t i = 0; i < g->nparts; i++)
+        if (coll_op_is_rooted(g->parts[i].op))
+            return true;
+    return false;
+}
+
+/* Calibration: let the assistant time the run if its duration is the full operation's. Rooted operations last differently at
+ * each member. */
+static void measure(const struct comm *c, struct arming_group *const *groups, struct order_run *o)
+{
+    const struct arming_group *g = groups[0];
+    bool whole = c->stands_for_full;
+    for (int m = 0; m < c->shrink->n; m++)
+        whole = whole && groups[m];
+    if (!as.durations || !whole || c->gate == ORDER_NO_GATE || is_rooted(g))
+        return;
+    uint32_t before = durations_entries(as.durations);
+    uint32_t entry = durations_entry(as.durations, c->shrink->global, g->parts, g->nparts);
+    if (c->ran < COLD_RUNS && entry == before)
+        return;
+    o->tag = entry;
+    o->generation = (uint32_t)c->ran + 1;
+}
+
+static void on_timed(struct daemon *d, uint32_t tag, int64_t ns)
+{
+    (void)d;
+    durations_add(as.durations, tag, ns);
+}
+
 static void arm(struct daemon *d, struct comm *c)
 {
     struct arming_group **groups = calloc((size_t)c->shrink->n, sizeof *groups);
@@ -384,6 +461,7 @@ static void arm(struct daemon *d, struct comm *c)
     while (!d->stopping && arming_pop(c->live, groups)) {
         bytes_clear(&b);
         if (!make_order(d, c, groups, &b)) {
+            measure(c, groups, (struct order_run *)(void *)b.data);
             assistant_order(c->by, b.data, b.len);
             as.size_changes += c->changed;
         }
@@ -463,10 +541,12 @@ int assist_begin(struct daemon *d, const uint32_t *live, uint32_t nlive, struct 
     link_on(LINK_UNIQUE_ID, on_unique_id);
     for (; as.nassistants < here; as.nassistants++) {
         uint32_t number = as.nassistants * d->conf->nodes + d->conf->node;
-        as.assistants[as.nassistants] = assistant_start(d, number, device++, on_made, err);
+        as.assistants[as.nassistants] = assistant_start(d, number, device++, on_made, on_timed, err);
         if (!as.assistants[as.nassistants])
             return -1;
     }
+    if (d->phase == PHASE_CALIBRATE)
+        as.durations = durations_create();
     as.active = true;
     return 0;
 }
@@ -479,11 +559,25 @@ void assist_end(struct daemon *d)
         comm_free(as.comms[g]);
     for (uint32_t r = 0; as.recorded && r < d->conf->world; r++)
         live_destroy(as.recorded[r]);
+    durations_destroy(as.durations);
     free(as.assistants);
     free(as.comms);
     free(as.recorded);
     free(as.sandbox);
     memset(&as, 0, sizeof as);
+}
+
+const struct durations *assist_durations(void)
+{
+    return as.durations;
+}
+
+uint32_t assist_slice(const struct conf *c)
+{
+    uint32_t n = c->ndevices * c->nodes;
+    while (n && c->assistants > 0 && count_live_here_max(c, n) + count_here_max(c) > c->ndevices)
+        n--;
+    return c->assistants > 0 ? n : 0;
 }
 
 struct assist_result assist_result(const struct daemon *d)

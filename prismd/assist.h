@@ -40,6 +40,12 @@ void assist_arrived(struct daemon *d, uint32_t rank, uint32_t comm, uint32_t ord
 bool assist_reaped(struct daemon *d, pid_t pid, int status);
 
 /* For the report; valid until assist_end. Of this node's assistants, and of this node's sandbox ranks. */
+struct durations;
+/* Calibration: durations measured on this node's assistants; NULL = none. Valid until assist_end. */
+const struct durations *assist_durations(void);
+/* Ranks that calibration can run at once beside all assistants, each on a device of its own; 0: paced calibration. */
+uint32_t assist_slice(const struct conf *c);
+
 struct assist_result {
     struct order_counts counts;
     struct coll_use use;

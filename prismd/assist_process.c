@@ -30,8 +30,9 @@ struct assistant {
     uint32_t number, device;
     pid_t pid; /* 0 = gone */
     struct bufferevent *channel;
-    struct order_counts *counts; /* shared */
+    struct order_shared *shared;
     assistant_made made;
+    assistant_timed timed;
 };
 
 /* --- the process --- */
@@ -108,6 +109,9 @@ static void take_answer(struct assistant *a, const struct order_header *h)
     struct daemon *d = a->daemon;
     if (h->type == ORDER_ID && h->size == sizeof(struct order_id)) {
         a->made(d, h->communicator, ((const struct order_id *)h)->id);
+    } else if (h->type == ORDER_TIME && h->size == sizeof(struct order_time)) {
+        const struct order_time *t = (const struct order_time *)h;
+        a->timed(d, t->tag, t->ns);
     } else if (h->type == ORDER_FAILED && h->size >= sizeof(struct order_failed)) {
         const struct order_failed *f = (const struct order_failed *)h;
         daemon_fail(d, (int)f->code, "assistant %u (device %s of node %u): %.*s", a->number,
@@ -148,10 +152,10 @@ static void on_readable(struct bufferevent *channel, void *arg)
 static int make_shared(struct assistant *a, int sockets[2], int *counts, struct prism_error *err)
 {
     *counts = memfd_create("prism-assistant", MFD_CLOEXEC);
-    if (*counts < 0 || ftruncate(*counts, sizeof *a->counts) ||
-        (a->counts = mmap(NULL, sizeof *a->counts, PROT_READ | PROT_WRITE, MAP_SHARED, *counts, 0)) ==
+    if (*counts < 0 || ftruncate(*counts, sizeof *a->shared) ||
+        (a->shared = mmap(NULL, sizeof *a->shared, PROT_READ | PROT_WRITE, MAP_SHARED, *counts, 0)) ==
             MAP_FAILED) {
-        a->counts = NULL;
+        a->shared = NULL;
         return prism_error_set(err, PRISM_EXIT_SYSTEM, "cannot make shared memory: %s", strerror(errno));
     }
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets))
@@ -168,14 +172,14 @@ static int make_shared(struct assistant *a, int sockets[2], int *counts, struct 
 }
 
 struct assistant *assistant_start(struct daemon *d, uint32_t number, uint32_t device, assistant_made made,
-                                  struct prism_error *err)
+                                  assistant_timed timed, struct prism_error *err)
 {
     char program[PATH_MAX];
     int sockets[2] = {-1, -1}, counts = -1;
     struct assistant *a = calloc(1, sizeof *a);
     if (!a)
         abort();
-    *a = (struct assistant){.daemon = d, .number = number, .device = device, .made = made};
+    *a = (struct assistant){.daemon = d, .number = number, .device = device, .made = made, .timed = timed};
     pid_t parent = getpid();
     int rc = find_program(program)
                  ? prism_error_set(err, PRISM_EXIT_SYSTEM, "%s is missing: the installation is not complete",
@@ -223,8 +227,8 @@ void assistant_end(struct assistant *a)
         kill(a->pid, SIGKILL); /* it may stand in a call that never ends */
     if (a->pid)
         await_end(a);
-    if (a->counts)
-        munmap(a->counts, sizeof *a->counts);
+    if (a->shared)
+        munmap(a->shared, sizeof *a->shared);
     free(a);
 }
 
@@ -241,6 +245,11 @@ void assistant_order(struct assistant *a, const void *order, size_t size)
     if ((size_t)sent < size)
         bufferevent_write(a->channel, (const char *)order + sent, size - (size_t)sent);
     bufferevent_unlock(a->channel);
+}
+
+uint32_t *assistant_gate(struct assistant *a, uint32_t gate)
+{
+    return &a->shared->go[gate];
 }
 
 pid_t assistant_pid(const struct assistant *a)
@@ -268,11 +277,11 @@ void assistant_reaped(struct assistant *a, int status)
 
 void assistant_count(const struct assistant *a, struct order_counts *sum)
 {
-    sum->runs += __atomic_load_n(&a->counts->runs, __ATOMIC_RELAXED);
-    sum->hits += __atomic_load_n(&a->counts->hits, __ATOMIC_RELAXED);
-    sum->late += __atomic_load_n(&a->counts->late, __ATOMIC_RELAXED);
-    sum->misses += __atomic_load_n(&a->counts->misses, __ATOMIC_RELAXED);
-    sum->payload_bytes += __atomic_load_n(&a->counts->payload_bytes, __ATOMIC_RELAXED);
+    sum->runs += __atomic_load_n(&a->shared->counts.runs, __ATOMIC_RELAXED);
+    sum->hits += __atomic_load_n(&a->shared->counts.hits, __ATOMIC_RELAXED);
+    sum->late += __atomic_load_n(&a->shared->counts.late, __ATOMIC_RELAXED);
+    sum->misses += __atomic_load_n(&a->shared->counts.misses, __ATOMIC_RELAXED);
+    sum->payload_bytes += __atomic_load_n(&a->shared->counts.payload_bytes, __ATOMIC_RELAXED);
 }
 
 char *assistant_find_library(pid_t pid, const char *name)

@@ -50,6 +50,9 @@ double duration_ns(void *ctx, const struct graph *g, uint32_t comm, int32_t p, c
                    uint32_t nparts)
 {
     const struct duration_model *m = ctx;
+    double measured = durations_find(m->measured, comm, parts, nparts);
+    if (measured >= 0)
+        return measured;
     struct coll_part few[FEW] = {{0}}, *some = nparts <= FEW ? few : malloc(nparts * sizeof *some);
     (void)g;
     if (!some)

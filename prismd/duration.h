@@ -4,11 +4,13 @@
 
 #include "coll/duration.h"
 #include "graph/run.h"
+#include "prismd/durations.h"
 
 struct duration_model {
     const struct coll_network *network; /* borrowed */
     struct coll_shape *shapes;          /* owned; by communicator: which logical nodes its members sit on */
     int32_t *node_of;                   /* owned; behind the shapes */
+    const struct durations *measured;   /* borrowed; they come before the profile. NULL after init: none */
 };
 
 /* Logical nodes are gpus_per_node consecutive ranks. */

@@ -1,6 +1,8 @@
 #include "prismd/emulate.h"
 
+#include <limits.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +12,7 @@
 #include "graph/run.h"
 #include "prismd/assist.h"
 #include "prismd/duration.h"
+#include "prismd/durations.h"
 #include "prismd/link.h"
 #include "prismd/live.h"
 #include "prismd/rank.h"
@@ -34,7 +37,8 @@ static struct {
     struct graph_run *run;
     struct run_context context;
     struct payload_reader *payloads;
-    struct prefetch *prefetch; /* paced */
+    struct prefetch *prefetch; /* where recorded results are delivered */
+    struct durations *durations; /* measured in calibration */
     uint8_t *external;   /* by world rank: runs in this phase */
     uint8_t *has_arrived; /* by world rank: first gate, or ended */
     uint32_t waiting_for; /* live ranks without first gate */
@@ -448,7 +452,7 @@ static void start_prefetch(struct daemon *d, const uint32_t *live, uint32_t nliv
     for (uint32_t i = 0; i < nlive; i++)
         if (d->ranks[live[i]])
             here[n++] = live[i];
-    if (d->transport == TRANSPORT_PACED)
+    if (d->transport == TRANSPORT_PACED || d->phase == PHASE_CALIBRATE)
         em.prefetch = prefetch_create(d->graph, em.payloads, here, n, d->conf->prefetch);
     free(here);
 }
@@ -479,6 +483,11 @@ int emulate_begin(struct daemon *d, const uint32_t *live, uint32_t nlive, struct
     em.waiting_for = em.not_left = nlive;
     em.context.daemon = d;
     duration_model_init(&em.context.model, d->graph, d->network);
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/durations.json", d->conf->trace);
+    if (!(em.durations = durations_load(path, err)))
+        return -1;
+    em.context.model.measured = em.durations;
     em.payloads = payload_reader_open(d->conf->trace, d->trace_nodes, err);
     if (!em.payloads)
         return -1;
@@ -550,6 +559,7 @@ void emulate_end(struct daemon *d)
     }
     graph_run_destroy(em.run);
     duration_model_clear(&em.context.model);
+    durations_destroy(em.durations);
     prefetch_destroy(em.prefetch);
     payload_reader_close(em.payloads);
     for (uint32_t i = 0; i < em.nheld; i++)

@@ -16,6 +16,7 @@
 #include "common/file.h"
 #include "common/log.h"
 #include "prismd/assist.h"
+#include "prismd/durations.h"
 #include "prismd/enough.h"
 #include "prismd/link.h"
 #include "prismd/local.h"
@@ -337,28 +338,64 @@ static int capture(struct daemon *d)
     return rc;
 }
 
+static void forget_durations(const struct daemon *d)
+{
+    char path[PATH_MAX];
+    path_in_trace(d, "durations.json", path);
+    unlink(path);
+}
+
+static int keep_durations(const struct daemon *d, const struct durations *all, struct prism_error *err)
+{
+    char path[PATH_MAX];
+    path_in_trace(d, "durations.json", path);
+    return durations_count(all) ? durations_save(all, path, err) : 0;
+}
+
+/* Damage has been found by the phase that ran before. */
+static struct durations *load_durations(const struct daemon *d)
+{
+    char path[PATH_MAX];
+    struct prism_error err = {0};
+    path_in_trace(d, "durations.json", path);
+    return durations_load(path, &err);
+}
+
+/* With assistants asked for, and a device left for a rank beside them, slices communicate for real. */
+static int run_slices(struct daemon *d, const struct slices *s, enum msg_transport transport, struct results *r)
+{
+    int rc = 0;
+    for (uint32_t i = 0; i < s->n && !rc; i++) {
+        log_info("slice %u of %u: ranks %u to %u%s", i + 1, s->n, s->ranks[s->first[i]], s->ranks[s->first[i + 1] - 1],
+                 transport == TRANSPORT_NCCL ? ", real communication" : "");
+        rc = run_phase(d, PHASE_CALIBRATE, transport, s->ranks + s->first[i], s->first[i + 1] - s->first[i], i == 0, r);
+    }
+    return rc;
+}
+
 static int calibrate(struct daemon *d)
 {
     struct prism_error err = {0};
     struct slices s = {0};
+    struct results r = {0};
     int64_t began = clock_now_ns();
     if ((network_load(d, &err) && network_measure(d, &err)) || network_keep(d, &err))
         return daemon_fail(d, err.code, "%s", err.text);
-    slices_plan(&s, d->graph, d->conf->ndevices * d->conf->nodes, d->conf->slices, d->conf->sandbox, d->conf->nsandbox);
+    uint32_t beside = assist_slice(d->conf);
+    slices_plan(&s, d->graph, beside ? beside : d->conf->ndevices * d->conf->nodes, d->conf->slices, d->conf->sandbox,
+                d->conf->nsandbox);
     log_info("calibrating %u of %u ranks in %u slice%s", s.first[s.n], d->conf->world, s.n, s.n == 1 ? "" : "s");
-    int rc = 0;
-    for (uint32_t i = 0; i < s.n && !rc; i++) {
-        struct results r = {0};
-        log_info("slice %u of %u: ranks %u to %u", i + 1, s.n, s.ranks[s.first[i]], s.ranks[s.first[i + 1] - 1]);
-        rc = run_phase(d, PHASE_CALIBRATE, TRANSPORT_PACED, s.ranks + s.first[i], s.first[i + 1] - s.first[i], i == 0, &r);
-        results_clear(&r);
-    }
+    forget_durations(d);
+    lead.report.calibrated_by = beside ? TRANSPORT_NCCL : TRANSPORT_PACED;
+    int rc = run_slices(d, &s, lead.report.calibrated_by, &r);
     lead.report.slices = s.n;
     lead.report.calibrated_ranks = s.first[s.n];
     slices_clear(&s);
     lead.manifest.calibrated = !rc;
-    if (!rc && (write_graph(d, &err) || trace_manifest_write(d->conf->trace, &lead.manifest, &err)))
+    if (!rc && (write_graph(d, &err) || keep_durations(d, r.durations, &err) ||
+                trace_manifest_write(d->conf->trace, &lead.manifest, &err)))
         rc = daemon_fail(d, err.code, "%s", err.text);
+    results_clear(&r);
     lead.report.calibrate_seconds = (double)(clock_now_ns() - began) / 1e9;
     return rc;
 }
@@ -377,7 +414,10 @@ static int emulate(struct daemon *d)
     lead.report.transport = transport;
     results_sort(&r);
     struct prediction predicted = {0};
-    predict(d->graph, d->network, d->conf->sandbox[0], &predicted);
+    struct durations *measured = load_durations(d);
+    predict(d->graph, d->network, measured, d->conf->sandbox[0], &predicted);
+    lead.report.measured_durations = durations_count(measured);
+    durations_destroy(measured);
     if (report_write(d, &lead.manifest, &lead.report, &r, &predicted, &err))
         rc = daemon_fail(d, err.code, "%s", err.text);
     prediction_clear(&predicted);

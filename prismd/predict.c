@@ -5,7 +5,8 @@
 #include "graph/run.h"
 #include "prismd/duration.h"
 
-void predict(const struct graph *g, const struct coll_network *network, uint32_t rank, struct prediction *out)
+void predict(const struct graph *g, const struct coll_network *network, const struct durations *measured,
+             uint32_t rank, struct prediction *out)
 {
     struct duration_model model;
     struct graph_run_ops ops = {.duration_ns = duration_ns, .send_is_eager = duration_send_is_eager, .ctx = &model};
@@ -15,6 +16,7 @@ void predict(const struct graph *g, const struct coll_network *network, uint32_t
     if (!run)
         return;
     duration_model_init(&model, g, network);
+    model.measured = measured;
     graph_run_begin(run, 0);
     uint32_t n = g->ranks[rank].niterations;
     out->seconds = calloc(n + 1u, sizeof *out->seconds);

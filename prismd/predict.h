@@ -5,14 +5,17 @@
 #include "graph/graph.h"
 
 struct coll_network;
+struct durations;
 
 struct prediction {
     double *seconds; /* owned; per iteration, for the rank asked for */
     uint32_t iterations;
 };
 
-/* An iteration lasts from the end of the one before (of set-up, for the first) to its own end at that rank. */
-void predict(const struct graph *g, const struct coll_network *network, uint32_t rank, struct prediction *out);
+/* An iteration lasts from the end of the one before (of set-up, for the first) to its own end at that rank. measured may be
+ * NULL. */
+void predict(const struct graph *g, const struct coll_network *network, const struct durations *measured,
+             uint32_t rank, struct prediction *out);
 void prediction_clear(struct prediction *p);
 
 #endif

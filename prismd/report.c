@@ -128,8 +128,11 @@ static void put_head(const struct daemon *d, json_t *root, const struct trace_ma
                         json_pack("{s:f, s:f, s:f}", "capture", r->capture_seconds, "calibrate", r->calibrate_seconds,
                                   "emulate", r->emulate_seconds));
     json_object_set_new(root, "calibration",
-                        json_pack("{s:i, s:i, s:i}", "slices", (int)r->slices, "ranks", (int)r->calibrated_ranks, "classes",
-                                  (int)d->graph->nclasses));
+                        json_pack("{s:i, s:i, s:i, s:i}", "slices", (int)r->slices, "ranks", (int)r->calibrated_ranks, "classes",
+                                  (int)d->graph->nclasses, "measured_durations", (int)r->measured_durations));
+    if (r->slices)
+        json_object_set_new(json_object_get(root, "calibration"), "transport",
+                            json_string(r->calibrated_by == TRANSPORT_NCCL ? "nccl" : "paced"));
 }
 
 static int write_text(const char *path, const char *text, struct prism_error *err)

@@ -10,7 +10,8 @@
 struct report {
     double capture_seconds, calibrate_seconds, emulate_seconds;
     uint32_t slices, calibrated_ranks;
-    enum msg_transport transport;
+    enum msg_transport transport, calibrated_by;
+    uint32_t measured_durations; /* of groups of operations; the others come from the network profile */
 };
 
 /* Into the trace folder, and to conf.report if that is set. Atomic. */

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 
 #include "prismd/assist.h"
+#include "prismd/durations.h"
 #include "prismd/emulate.h"
 #include "prismd/place.h"
 
@@ -92,6 +93,7 @@ void result_put_emulate(struct daemon *d, struct bytes *out)
     bytes_put(out, pacing, npacing * sizeof *pacing);
     struct assist_result assist = assist_result(d);
     bytes_put(out, &assist, sizeof assist); /* both ends are one build */
+    durations_put(assist_durations(), out);
     emulate_end(d);
     for (uint32_t i = 0; i < n; i++)
         put_works(d, numbers[i], out);
@@ -179,6 +181,10 @@ int result_take_emulate(struct daemon *d, uint32_t from, struct bytes_reader *b,
         into->npacing += np;
     }
     take_assist(b, &into->assist);
+    if (!into->durations)
+        into->durations = durations_create();
+    if (durations_take(into->durations, b))
+        return prism_error_set(err, PRISM_EXIT_DAEMON, "node %u: malformed result", from);
     for (uint32_t i = first; i < into->nranks; i++)
         take_works(d, from, into->ranks[i].rank, b);
     return b->bad ? prism_error_set(err, PRISM_EXIT_DAEMON, "node %u: malformed result", from) : 0;
@@ -202,5 +208,6 @@ void results_clear(struct results *r)
         free(r->ranks[i].seconds);
     free(r->ranks);
     free(r->pacing_us);
+    durations_destroy(r->durations);
     *r = (struct results){0};
 }

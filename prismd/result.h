@@ -25,6 +25,7 @@ struct results {
     uint32_t first_change; /* … first in this iteration, from 0 */
     uint64_t prefetch_hits, prefetch_misses;
     struct assist_result assist; /* all nodes' sums */
+    struct durations *durations; /* owned; calibration: what all nodes measured */
 };
 
 /* Node side; winds up the emulation's state (works are taken into d->graph and the result). */

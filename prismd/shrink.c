@@ -414,6 +414,7 @@ int shrink_order(struct shrink *s, const struct shrink_group *groups, bool paylo
         .scratch_bytes = b.scratch_bytes,
         .nsegments = (uint32_t)(b.segments.len / sizeof(struct order_segment)),
         .ncalls = (uint32_t)(b.calls.len / sizeof(struct order_call)),
+        .tag = ORDER_NO_TAG,
     };
     if (!rc) {
         bytes_put(out, &run, sizeof run);

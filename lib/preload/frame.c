@@ -18,6 +18,7 @@ bool frame_enter_from(const void *caller)
     }
     frame.enter_ns = now;
     frame.noded = false;
+    frame.real_ns = 0;
     return true;
 }
 
@@ -25,7 +26,7 @@ void frame_leave(void)
 {
     frame.depth = 0;
     if (frame.noded)
-        frame.left_ns = clock_now_ns();
+        frame.left_ns = clock_now_ns() - frame.real_ns;
 }
 
 uint32_t frame_host(void)

@@ -71,6 +71,14 @@ void gate_copy_inputs(const struct gate *g)
         copy_out(g->stream->handle, g->parts[i].in_offset, g->operations[i].send, g->parts[i].in_bytes);
 }
 
+bool gate_has_outputs(const struct gate *g)
+{
+    for (uint32_t i = 0; i < g->n; i++)
+        if (g->parts[i].out_bytes)
+            return true;
+    return false;
+}
+
 void gate_copy_outputs(const struct gate *g)
 {
     for (uint32_t i = 0; i < g->n; i++)
@@ -127,7 +135,7 @@ static void describe(const struct operation *o, struct msg_part *p)
         .out_bytes = coll_output_count(o->op, o->count, o->comm->rank, o->peer, o->comm->size) * size,
         .scalar = own ? own->scalar : 0,
     };
-    if (o->comm->shrunk)
+    if (o->comm->shrunk && session.phase != PHASE_CALIBRATE)
         p->out_bytes = 0; /* real NCCL moves them */
     if (session.phase == PHASE_CAPTURE)
         p->in_bytes = coll_input_count(o->op, o->count, o->comm->rank, o->peer, o->comm->size) * size;

@@ -3,12 +3,14 @@
  *     capture   copy inputs to the heap · arrive · wait go · copy results from the heap · done
  *     paced     [pre] · arrive · wait ready · copy results · wait go · [post] · done
  *     nccl      [pre] · arrive · the prune plan's calls on the shrunk communicator · wait go · [post] · done
+ *               (calibration: … · wait ready · copy the recorded results over · wait go · …)
  *
  * session_lock held throughout.
  */
 #ifndef PRISM_PRELOAD_GATE_H
 #define PRISM_PRELOAD_GATE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <cuda.h>
@@ -39,6 +41,7 @@ enum gate_word { GATE_ARRIVE, GATE_READY, GATE_GO, GATE_DONE };
 void gate_write(const struct gate *g, enum gate_word word);
 void gate_wait(const struct gate *g, enum gate_word word);
 void gate_copy_inputs(const struct gate *g);
+bool gate_has_outputs(const struct gate *g);
 void gate_copy_outputs(const struct gate *g);
 
 /* Issue all operations of one communicator: node, gate, ties to other streams. operations are in call order. */

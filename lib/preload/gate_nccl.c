@@ -1,7 +1,11 @@
 /* gate_nccl.c - emulation with real communication: the calls of the prune plan on the shrunk communicator, then the tail
- * gate, which makes the end exact also where NCCL ends without the assistant. */
+ * gate, which makes the end exact also where NCCL ends without the assistant.
+ *
+ * In calibration real NCCL is for time and load (its kernels beside the program's, its calls on the host) and what the
+ * program reads is the recorded result: the assistants bring no numbers then. */
 #include <stdlib.h>
 
+#include "common/clock.h"
 #include "preload/gate.h"
 #include "preload/preload.h"
 #include "preload/real.h"
@@ -127,11 +131,17 @@ void gate_nccl_enqueue(const struct gate *g, struct shrunk *s)
     run_collectives(g, s, false);
     if (messages.plan)
         run_calls(&messages, false);
+    int64_t began = clock_now_ns();
     NCCL_MUST(real_nccl(GroupStart)());
     run_collectives(g, s, true);
     if (messages.plan)
         run_calls(&messages, true);
     NCCL_MUST(real_nccl(GroupEnd)());
+    frame.real_ns += clock_now_ns() - began;
+    if (gate_has_outputs(g)) {
+        gate_wait(g, GATE_READY);
+        gate_copy_outputs(g);
+    }
     gate_wait(g, GATE_GO);
     times_end(g->stream, times);
     gate_write(g, GATE_DONE);

@@ -3,19 +3,11 @@
 #include "preload/gate.h"
 #include "preload/times.h"
 
-static bool has_outputs(const struct gate *g)
-{
-    for (uint32_t i = 0; i < g->n; i++)
-        if (g->parts[i].out_bytes)
-            return true;
-    return false;
-}
-
 void gate_paced_enqueue(const struct gate *g)
 {
     struct times_entry *times = times_begin(g->stream, g->node);
     gate_write(g, GATE_ARRIVE);
-    if (has_outputs(g)) {
+    if (gate_has_outputs(g)) {
         gate_wait(g, GATE_READY);
         gate_copy_outputs(g);
     }

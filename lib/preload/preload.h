@@ -75,7 +75,8 @@ struct frame {
     int host;          /* host thread number + 1; 0 = none yet */
     bool noded;        /* the current call has sent nodes */
     int64_t enter_ns;  /* the program's call began (CLOCK_MONOTONIC) */
-    int64_t left_ns;   /* the last call that sent nodes returned to the program */
+    int64_t left_ns;   /* the last call that sent nodes returned to the program, less the time of real calls in it */
+    int64_t real_ns;   /* real calls of NCCL in this call, which the host of the full job makes too: they are its work */
 };
 extern PRISM_THREAD struct frame frame;
 

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +13,7 @@
 #include "prismd/assistant/answer.h"
 #include "prismd/assistant/gpu.h"
 #include "prismd/assistant/ring.h"
+#include "proto/region.h"
 
 struct queued {
     struct order_header *order; /* owned */
@@ -36,20 +38,35 @@ struct communicator {
     struct ring *ring;
     struct gpu_buffer scratch;
     struct redop *redops; /* hash */
+    uint32_t gate;
+    CUevent began, ended; /* of runs with a tag */
     UT_hash_handle hh;
 };
 
 static struct communicator *communicators; /* of the thread that reads orders */
 static struct payload_reader *payloads;
-static struct order_counts *counts;
+static struct order_shared *shared;
+static CUdeviceptr gates; /* shared->go as the device sees it; with the first gate */
 
-void communicator_init(struct payload_reader *reader, struct order_counts *shared)
+void communicator_init(struct payload_reader *reader, struct order_shared *memory)
 {
     payloads = reader;
-    counts = shared;
+    shared = memory;
 }
 
 /* --- the communicator's thread --- */
+
+static void map_gates(void)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&lock);
+    if (!gates) {
+        GPU_MUST(gpu_cu(cuMemHostRegister)(shared->go, sizeof *shared - offsetof(struct order_shared, go),
+                                           CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_PORTABLE));
+        GPU_MUST(gpu_cu(cuMemHostGetDevicePointer)(&gates, shared->go, 0));
+    }
+    pthread_mutex_unlock(&lock);
+}
 
 static void create(struct communicator *c, const struct order_create *o)
 {
@@ -60,7 +77,11 @@ static void create(struct communicator *c, const struct order_create *o)
     if (o->rank < 0)
         return;
     GPU_MUST(gpu_cu(cuStreamCreate)(&c->stream, CU_STREAM_NON_BLOCKING));
-    c->ring = ring_create(payloads, counts);
+    c->gate = o->gate;
+    map_gates();
+    GPU_MUST(gpu_cu(cuEventCreate)(&c->began, CU_EVENT_DEFAULT));
+    GPU_MUST(gpu_cu(cuEventCreate)(&c->ended, CU_EVENT_DEFAULT));
+    c->ring = ring_create(payloads, &shared->counts);
     GPU_NCCL_MUST(gpu_nccl(CommInitRank)(&c->comm, o->size, id, o->rank));
 }
 
@@ -121,6 +142,18 @@ static void issue(struct communicator *c, const struct order_call *call, const s
     }
 }
 
+/* The calls are on the stream, behind the gate. */
+static void time_run(struct communicator *c, const struct order_run *o)
+{
+    float ms = 0;
+    GPU_MUST(gpu_cu(cuEventRecord)(c->ended, c->stream));
+    if (o->generation)
+        region_word_set(&shared->go[c->gate], o->generation);
+    GPU_MUST(gpu_cu(cuEventSynchronize)(c->ended));
+    GPU_MUST(gpu_cu(cuEventElapsedTime)(&ms, c->began, c->ended));
+    answer_time(c->number, o->tag, (int64_t)((double)ms * 1e6));
+}
+
 static void run(struct communicator *c, const struct order_run *o)
 {
     const struct order_call *calls =
@@ -130,13 +163,21 @@ static void run(struct communicator *c, const struct order_run *o)
         GPU_MUST(gpu_cu(cuStreamSynchronize)(c->stream));
     gpu_buffer_grow(&c->scratch, scratch);
     struct ring_place *payload = o->payload_bytes ? ring_take(c->ring, o, c->stream) : NULL;
+    bool timed = o->tag != ORDER_NO_TAG;
+    if (o->generation)
+        GPU_MUST(gpu_cu(cuStreamWaitValue32)(c->stream, gates + c->gate * sizeof *shared->go, o->generation,
+                                             CU_STREAM_WAIT_VALUE_GEQ));
+    if (timed)
+        GPU_MUST(gpu_cu(cuEventRecord)(c->began, c->stream));
     GPU_NCCL_MUST(gpu_nccl(GroupStart)());
     for (uint32_t i = 0; i < o->ncalls; i++)
         issue(c, &calls[i], payload);
     GPU_NCCL_MUST(gpu_nccl(GroupEnd)());
+    if (timed)
+        time_run(c, o);
     if (payload)
         ring_give(c->ring, payload, c->stream);
-    __atomic_fetch_add(&counts->runs, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&shared->counts.runs, 1, __ATOMIC_RELAXED);
 }
 
 static void destroy(struct communicator *c)
@@ -148,6 +189,8 @@ static void destroy(struct communicator *c)
         ring_destroy(c->ring);
         if (c->scratch.device)
             GPU_MUST(gpu_cu(cuMemFree)(c->scratch.device));
+        GPU_MUST(gpu_cu(cuEventDestroy)(c->began));
+        GPU_MUST(gpu_cu(cuEventDestroy)(c->ended));
         GPU_MUST(gpu_cu(cuStreamDestroy)(c->stream));
     }
     HASH_ITER(hh, c->redops, r, next)

@@ -9,7 +9,7 @@
 #include "prismd/assistant/order.h"
 
 /* For all communicators; both borrowed for the life of the process. */
-void communicator_init(struct payload_reader *payloads, struct order_counts *counts);
+void communicator_init(struct payload_reader *payloads, struct order_shared *shared);
 /* Hand an order to its communicator, which ORDER_CREATE makes. order is taken over (free). */
 void communicator_order(struct order_header *order);
 

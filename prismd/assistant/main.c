@@ -48,9 +48,9 @@ static struct order_header *read_order(int fd)
     return order;
 }
 
-static struct order_counts *map_counts(int fd)
+static struct order_shared *map_shared(int fd)
 {
-    void *p = mmap(NULL, sizeof(struct order_counts), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    void *p = mmap(NULL, sizeof(struct order_shared), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (p == MAP_FAILED)
         answer_failed(PRISM_EXIT_SYSTEM, "cannot map shared memory: %s", strerror(errno));
     return p;
@@ -70,7 +70,7 @@ int main(int argc, char **argv)
     struct payload_reader *payloads = payload_reader_open(trace, (uint32_t)atoi(argv[3]), &err);
     if (!payloads)
         answer_failed(err.code, "%s", err.text);
-    communicator_init(payloads, map_counts(atoi(argv[2])));
+    communicator_init(payloads, map_shared(atoi(argv[2])));
     gpu_start();
     for (struct order_header *o; (o = read_order(fd));)
         communicator_order(o);

@@ -18,6 +18,9 @@
 #define ORDER_ID_LEN    128 /* ncclUniqueId */
 #define ORDER_AHEAD     4   /* foreseen orders of a communicator that have not been run yet, at most */
 #define ORDER_AHEAD_MAX (256ull << 20) /* and their payload bytes, unless it is a single one */
+#define ORDER_GATES     256 /* communicators of an assistant that can have a gate */
+#define ORDER_NO_GATE   UINT32_MAX
+#define ORDER_NO_TAG    UINT32_MAX
 
 enum order_type {
     /* prismd -> assistant */
@@ -28,6 +31,7 @@ enum order_type {
     /* assistant -> prismd */
     ORDER_ID = 64, /* struct order_id */
     ORDER_FAILED,  /* struct order_failed; the assistant ends */
+    ORDER_TIME,    /* struct order_time: how long a run took that has a tag */
 };
 
 struct order_header {
@@ -40,6 +44,8 @@ struct order_create {
     struct order_header h;
     int32_t size; /* of the shrunk communicator */
     int32_t rank; /* the assistant's; -1: it only makes the id */
+    uint32_t gate; /* its word in order_shared.go, or ORDER_NO_GATE */
+    uint32_t unused;
     /* char library[]: libnccl.so.2 as the program has it, NUL-terminated; empty = by name */
 };
 
@@ -65,12 +71,21 @@ struct order_run {
     struct order_header h;
     uint64_t payload_bytes, scratch_bytes;
     uint32_t nsegments, ncalls;
+    uint32_t generation; /* the calls wait for the communicator's gate to reach this; 0: for nothing */
+    uint32_t tag;        /* not ORDER_NO_TAG: the assistant opens the gate itself as soon as the calls are on the stream, and
+                            answers how long they took from there: what it does first is not in the time */
     /* struct order_segment[nsegments], struct order_call[ncalls] */
 };
 
 struct order_id {
     struct order_header h;
     uint8_t id[ORDER_ID_LEN];
+};
+
+struct order_time {
+    struct order_header h;
+    uint32_t tag, unused;
+    int64_t ns;
 };
 
 struct order_failed {
@@ -80,13 +95,20 @@ struct order_failed {
     /* text, not NUL-terminated */
 };
 
-/* Counted by the assistant in memory that it shares with prismd; every member atomic. */
+/* Counted by the assistant in order_shared; every member atomic. */
 struct order_counts {
     uint64_t runs;          /* orders run */
     uint64_t hits;          /* their payload lay ready */
     uint64_t late;          /* it was being read */
     uint64_t misses;        /* nobody had foreseen it */
     uint64_t payload_bytes; /* brought into communication */
+};
+
+/* The memory: whole pages, since CUDA maps it. */
+struct order_shared {
+    struct order_counts counts;
+    _Alignas(4096) uint32_t go[ORDER_GATES]; /* by gate: generation up to which runs may begin; only ever grows */
+    uint32_t unused[1024 - ORDER_GATES];
 };
 
 #endif

@@ -58,6 +58,11 @@ struct trace_manifest;
 /* Both owned by the caller (graph_destroy, trace_manifest_clear). -1 with err: PRISM_EXIT_TRACE. */
 int cli_load_trace(const char *dir, struct trace_manifest *manifest, struct graph **graph, struct prism_error *err);
 
+/* What calibration measured in place of the profile (prismd/durations.h; durations_destroy). None where a network was
+ * named for this command (file): the question is then what that network would do. */
+struct durations;
+int cli_load_durations(const char *dir, const char *file, struct durations **measured, struct prism_error *err);
+
 /* The profile of durations: file if given, else $PRISM_NETWORK, else the trace's network.json, else built-in values;
  * *source says which (malloc'ed). -1 with err. Free with coll_network_clear. */
 struct coll_network;

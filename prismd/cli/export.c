@@ -7,6 +7,7 @@
 #include "cli.h"
 #include "coll/duration.h"
 #include "graph/graph.h"
+#include "prismd/durations.h"
 #include "timeline.h"
 #include "trace/trace.h"
 
@@ -87,15 +88,15 @@ static void perfetto_node(void *ctx, uint32_t rank, uint64_t v, int64_t start_ns
            (double)(end_ns - start_ns) * 1e-3, node->comm, node->ordinal, bytes);
 }
 
-static int write_timeline(const struct graph *g, const struct coll_network *network, bool perfetto,
-                          struct prism_error *err)
+static int write_timeline(const struct graph *g, const struct coll_network *network, const struct durations *measured,
+                          bool perfetto, struct prism_error *err)
 {
     struct writer writer = { .g = g };
     if (perfetto)
         printf("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
     else
         printf("rank,node,kind,name,host,stream,communicator,group,bytes,start_ns,end_ns\n");
-    struct graph_run *run = timeline_run(g, network, perfetto ? perfetto_node : csv_node, &writer, err);
+    struct graph_run *run = timeline_run(g, network, measured, perfetto ? perfetto_node : csv_node, &writer, err);
     if (!run)
         return -1;
     if (perfetto)
@@ -121,11 +122,14 @@ int cli_export(int argc, char **argv)
     struct trace_manifest manifest = { 0 };
     struct coll_network network = { 0 };
     struct graph *graph;
+    struct durations *measured = NULL;
     char *source = NULL;
     if (cli_load_trace(argv[first], &manifest, &graph, &err) != 0)
         return cli_fail_error(argv[0], &err);
     int failed = cli_load_network(argv[first], values[NETWORK], &network, &source, &err) != 0 ||
-                 write_timeline(graph, &network, strcmp(format, "perfetto") == 0, &err) != 0;
+                 cli_load_durations(argv[first], values[NETWORK], &measured, &err) != 0 ||
+                 write_timeline(graph, &network, measured, strcmp(format, "perfetto") == 0, &err) != 0;
+    durations_destroy(measured);
     coll_network_clear(&network);
     free(source);
     graph_destroy(graph);

@@ -8,6 +8,7 @@
 #include "coll/duration.h"
 #include "common/file.h"
 #include "graph/graph.h"
+#include "prismd/durations.h"
 #include "trace/trace.h"
 
 #define GRAPH_LIMIT ((size_t)4 << 30)
@@ -47,4 +48,12 @@ int cli_load_network(const char *dir, const char *file, struct coll_network *net
         return -1;
     *source = strdup(file ? file : "built-in values");
     return 0;
+}
+
+int cli_load_durations(const char *dir, const char *file, struct durations **measured, struct prism_error *err)
+{
+    char path[4096];
+    snprintf(path, sizeof(path), "%s/durations.json", dir);
+    *measured = file ? durations_create() : durations_load(path, err);
+    return *measured ? 0 : -1;
 }

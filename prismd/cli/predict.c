@@ -5,6 +5,7 @@
 #include "cli.h"
 #include "coll/duration.h"
 #include "graph/graph.h"
+#include "prismd/durations.h"
 #include "spank/parse.h"
 #include "timeline.h"
 #include "trace/trace.h"
@@ -113,6 +114,7 @@ static int predict(const char *dir, const char *const *values, const struct pars
     struct prism_error err = { 0 };
     struct trace_manifest manifest = { 0 };
     struct coll_network network = { 0 };
+    struct durations *measured = NULL;
     struct graph *graph;
     struct graph_run *run = NULL;
     char *source = NULL;
@@ -124,8 +126,9 @@ static int predict(const char *dir, const char *const *values, const struct pars
     else if (!manifest.calibrated)
         prism_error_set(&err, PRISM_EXIT_TRACE, "%s is not calibrated, so it has no times: prism run --phase=calibrate",
                         dir);
-    else if (cli_load_network(dir, values[NETWORK], &network, &source, &err) == 0)
-        run = timeline_run(graph, &network, NULL, NULL, &err);
+    else if (cli_load_network(dir, values[NETWORK], &network, &source, &err) == 0 &&
+             cli_load_durations(dir, values[NETWORK], &measured, &err) == 0)
+        run = timeline_run(graph, &network, measured, NULL, NULL, &err);
     int result = 0;
     if (run) {
         struct output o = { .g = graph, .run = run, .iterations = graph->ranks[0].niterations,
@@ -137,6 +140,7 @@ static int predict(const char *dir, const char *const *values, const struct pars
         result = cli_fail_error(command, &err);
     }
     graph_run_destroy(run);
+    durations_destroy(measured);
     coll_network_clear(&network);
     free(source);
     graph_destroy(graph);

@@ -27,6 +27,7 @@ static void node(void *ctx, uint32_t rank, uint64_t v, int64_t start_ns, int64_t
 }
 
 struct graph_run *timeline_run(const struct graph *g, const struct coll_network *network,
+                               const struct durations *measured,
                                void (*on_node)(void *ctx, uint32_t rank, uint64_t v, int64_t start_ns, int64_t end_ns),
                                void *ctx, struct prism_error *err)
 {
@@ -41,6 +42,7 @@ struct graph_run *timeline_run(const struct graph *g, const struct coll_network 
         return NULL;
     }
     duration_model_init(&t.model, g, network);
+    t.model.measured = measured;
     graph_run_begin(run, 0);
     duration_model_clear(&t.model);
     if (graph_run_blocked(run, why, sizeof(why)) == 0)

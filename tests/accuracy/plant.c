@@ -88,7 +88,7 @@ static void scale(struct graph *g, const struct candidate *c, float factor)
 static double second_iteration(const struct graph *g, const struct coll_network *network, uint32_t rank)
 {
     struct prediction p;
-    predict(g, network, rank, &p);
+    predict(g, network, NULL, rank, &p);
     double seconds = p.iterations > 1 ? p.seconds[1] : 0;
     prediction_clear(&p);
     return seconds;

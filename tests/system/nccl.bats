@@ -59,6 +59,10 @@ print("%s: %.1f ms an iteration (predicted %.1f)" % (r["transport"], sum(s) / le
     check_report 'ops["Send"]["bytes"] == ops["Send"]["full_ring_bytes"]'
     check_report 'r["assistant_payloads"]["hits"] + r["assistant_payloads"]["late"] > 0 and r["assistant_payloads"]["misses"] == 0'
     check_report 'r["live_size_changes"] == 0'
+    # 16 ranks in slices of 7 beside an assistant: some pairs are a rank and its assistant, and so the full operation.
+    check_report 'r["calibration"]["transport"] == "nccl" and r["calibration"]["slices"] == 3'
+    check_report 'r["calibration"]["measured_durations"] > 0'
+    grep -q '"format": "prism-durations"' trace/durations.json
     seconds >&3
     emulate 9 0
     [ "$status" -eq 0 ]
