@@ -12,9 +12,11 @@
  * with WELCOME (second descriptor; none = no switching), the mover's with ATTACH.
  *
  *   message   from      to       fields                       meaning
- *   ATTACH    prismd    mover    rank, fd                     the rank's socket
+ *   ATTACH    prismd    mover    rank, total, fd              the rank's socket; total: bytes that prismd divides among the
+ *                                                             device's ranks
  *   DETACH    prismd    mover    rank                         the rank is gone: forget its ranges and copies
- *   READY     mover     prismd   bytes, total                 bytes free now and in all on the device
+ *   READY     mover     prismd   bytes, total, flag           bytes free now and in all on the device; flag 1: a software
+ *                                                             GPU, whose memory is the host's own
  *   WANT      rank      mover -> prismd  rank, bytes, flag    the rank needs `bytes` more physical memory than granted;
  *                                                             flag 1: the device itself refused `bytes` of what is
  *                                                             granted already: make room for them;
