@@ -1,0 +1,229 @@
+"""Start programs: plainly on real NCCL, or under Prism; with time limits, and nothing left behind."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+from harness import parse
+
+LIMIT_GRACE = 5.0
+
+
+class Failed(Exception):
+    """A step did not work; lines: the end of its output."""
+
+    def __init__(self, text, lines=()):
+        super().__init__(text)
+        self.lines = list(lines)
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def read(path):
+    try:
+        with open(path, encoding="utf-8", errors="replace") as text:
+            return text.read()
+    except OSError:
+        return ""
+
+
+def nvidia_folders(python):
+    """Where PyTorch's packages keep NCCL and the CUDA runtime: for programs that are not PyTorch's."""
+    code = "import glob, sysconfig; print('\\n'.join(glob.glob(sysconfig.get_paths()['purelib'] + '/nvidia/*/lib')))"
+    try:
+        return subprocess.run([python, "-c", code], capture_output=True, text=True, timeout=60, check=True).stdout.split()
+    except (OSError, subprocess.SubprocessError):
+        return []
+
+
+def end_group(children):
+    """prismd and its ranks clean up after SIGTERM; what stays is killed."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        for child in children:
+            if child.poll() is None:
+                try:
+                    os.killpg(child.pid, number)
+                except ProcessLookupError:
+                    pass
+        end = time.monotonic() + LIMIT_GRACE
+        for child in children:
+            try:
+                child.wait(max(0.1, end - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                pass
+
+
+class Launcher:
+    """Where everything is, and until when it may run."""
+
+    def __init__(self, options, out):
+        self.options, self.out = options, out
+        self.bin, self.lib, self.dep = options.bin, options.lib, options.dep
+        self.logs = os.path.join(out, "logs")
+        self.work = os.path.join(options.work or out, "work")
+        os.makedirs(self.logs, exist_ok=True)
+        os.makedirs(self.work, exist_ok=True)
+        self.end = time.monotonic() + options.budget
+        self.local = threading.local()
+        self.network = options.network
+        self.nvidia = [] if options.soft else nvidia_folders(options.python)
+        self.serial, self.lock = 0, threading.Lock()
+
+    # Time: the whole visit's, and the stage's that this thread works for.
+    def left(self):
+        return min(self.end, getattr(self.local, "end", self.end)) - time.monotonic()
+
+    def limit(self, seconds):
+        left = self.left() - LIMIT_GRACE
+        if left < 2:
+            raise Failed("no time left for it")
+        return min(seconds, left)
+
+    def environment(self, extra=None):
+        drop = ("PRISM_", "SLURM_", "SOFTGPU_", "RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "TORCHELASTIC_")
+        keep = ("PRISM_LOG", "PRISM_TEST_MARK")
+        env = {k: v for k, v in os.environ.items() if k in keep or not k.startswith(drop)}
+        path = [p for p in (self.dep, env.get("LD_LIBRARY_PATH")) if p]
+        if self.options.soft:
+            path.insert(0, os.path.join(self.lib, "softgpu"))
+            env["SOFTGPU_DIR"] = os.path.join(self.work, "softgpu")
+            env["SOFTGPU_TIME_SCALE"] = "0.2"
+            os.makedirs(env["SOFTGPU_DIR"], mode=0o700, exist_ok=True)
+        path += self.nvidia
+        if path:
+            env["LD_LIBRARY_PATH"] = ":".join(path)
+        env.update(NCCL_NVLS_ENABLE="0", NCCL_SOCKET_IFNAME="lo", PYTHONUNBUFFERED="1")
+        env["PRISM_LIBRARY"] = os.path.join(self.lib, "libprism.so")
+        env.update(extra or {})
+        return env
+
+    def log(self, name):
+        with self.lock:
+            self.serial += 1
+            return os.path.join(self.logs, f"{self.serial:03d}-{name}.log")
+
+    def call(self, argv, name, seconds, extra=None, cwd=None, check=True):
+        """One command to its end: {"code", "seconds", "text", "log"}. code -1: it ran out of time."""
+        log, seconds, start = self.log(name), self.limit(seconds), time.monotonic()
+        with open(log, "w", encoding="utf-8") as out:
+            child = subprocess.Popen(argv, env=self.environment(extra), cwd=cwd or self.work, stdin=subprocess.DEVNULL,
+                                     stdout=out, stderr=subprocess.STDOUT, start_new_session=True)
+            try:
+                code = child.wait(seconds)
+            except subprocess.TimeoutExpired:
+                code = -1
+            finally:
+                end_group([child])
+        text = read(log)
+        result = {"code": code, "seconds": time.monotonic() - start, "text": text, "log": os.path.basename(log)}
+        if check and code != 0:
+            what = f"out of time after {seconds:.0f} s" if code == -1 else f"exit code {code}"
+            raise Failed(f"{name}: {what}", parse.last_lines(text))
+        return result
+
+    def ranks(self, argv, world, name, seconds, extra=None, check=True):
+        """A plain run: world processes on real NCCL; as on world nodes of one GPU each, since real NCCL puts several
+        ranks on one GPU only if they seem to be on different hosts."""
+        seconds, start, port = self.limit(seconds), time.monotonic(), free_port()
+        log, children, codes = self.log(name), [], {}
+        with open(log, "w", encoding="utf-8") as out:
+            for rank in range(world):
+                env = self.environment({"RANK": str(rank), "WORLD_SIZE": str(world), "MASTER_ADDR": "127.0.0.1",
+                                        "MASTER_PORT": str(port), "NCCL_HOSTID": f"host{rank}", **(extra or {})})
+                if self.options.soft:
+                    env.update(LOCAL_RANK=str(rank % 8), SOFTGPU_NODE=str(rank // 8))
+                else:
+                    env.update(LOCAL_RANK="0", CUDA_VISIBLE_DEVICES=str(rank % self.options.gpus))
+                children.append(subprocess.Popen(argv, env=env, cwd=self.work, stdin=subprocess.DEVNULL, stdout=out,
+                                                 stderr=subprocess.STDOUT, start_new_session=True))
+            try:
+                while len(codes) < world and time.monotonic() - start < seconds:
+                    for rank, child in enumerate(children):
+                        if rank not in codes and child.poll() is not None:
+                            codes[rank] = child.returncode
+                    if any(codes.values()):
+                        time.sleep(1.0)
+                        break
+                    time.sleep(0.05)
+            finally:
+                end_group(children)
+        text = read(log)
+        code = next((c for c in codes.values() if c), 0 if len(codes) == world else -1)
+        result = {"code": code, "seconds": time.monotonic() - start, "text": text, "log": os.path.basename(log)}
+        if check and code != 0:
+            what = f"out of time after {seconds:.0f} s" if code == -1 else f"exit codes {codes}"
+            raise Failed(f"{name}: {what}", parse.last_lines(text))
+        return result
+
+    def prism(self, argv, name, seconds, world, trace, phase="auto", sandbox="0", assistants=0, extra=None, check=True,
+              arguments=()):
+        """`prism run`: call()'s result, with the report under "report" and the ranks' logs of earlier phases under
+        "logs" ({file name: text})."""
+        trace = os.path.join(self.work, trace)
+        report = os.path.join(self.work, os.path.basename(trace) + f"-{phase}.json")
+        if os.path.exists(report):
+            os.unlink(report)
+        command = [os.path.join(self.bin, "prism"), "run", f"--emulate={world}", f"--sandbox={sandbox}",
+                   f"--gpus-per-node={min(8, world)}", f"--assistants={assistants}", f"--phase={phase}",
+                   f"--trace={trace}", f"--report={report}", *arguments]
+        if self.network:
+            command.append(f"--network={self.network}")
+        env = {}
+        if not self.options.soft:
+            env["CUDA_VISIBLE_DEVICES"] = "0,0" if assistants and self.options.gpus == 1 else \
+                ",".join(map(str, range(self.options.gpus)))
+            if assistants:
+                env["NCCL_HOSTID"] = "assistant"
+        env.update(extra or {})
+        result = self.call([*command, "--", *argv], name, seconds, env, check=False)
+        result["report"] = json.loads(read(report) or "{}")
+        result["logs"] = rank_logs(trace)
+        if result["code"] == 0 or not check:
+            return result
+        what = f"out of time after {seconds:.0f} s" if result["code"] == -1 else f"exit code {result['code']}"
+        error = Failed(f"{name}: {what}", parse.last_lines(result["text"]))
+        error.seconds, error.code = result["seconds"], result["code"]
+        raise error
+
+    def forget(self, trace):
+        if not self.options.keep:
+            shutil.rmtree(os.path.join(self.work, trace), ignore_errors=True)
+
+
+def rank_logs(trace):
+    """What ranks wrote in capture and calibration."""
+    folder = os.path.join(trace, "logs")
+    found = {}
+    for base, _, names in os.walk(folder):
+        for name in sorted(names):
+            path = os.path.join(base, name)
+            found[os.path.relpath(path, folder)] = read(path)
+    return found
+
+
+def folder_bytes(path):
+    total = 0
+    for base, _, names in os.walk(path):
+        total += sum(os.path.getsize(os.path.join(base, n)) for n in names)
+    return total
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def phase_numbers(logs, phase):
+    """Ranks of a phase from its logs (file names tell the phase)."""
+    text = "\n".join(t for n, t in logs.items() if re.search(phase, n))
+    return parse.read(text)

@@ -1,0 +1,86 @@
+"""The programs: which world, which options in the small and in the over-full size."""
+
+import os
+from dataclasses import dataclass, field
+
+FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "torch")
+
+
+@dataclass
+class Program:
+    name: str
+    file: str  # below tests/gpu/torch; "moetrain": the example trainer
+    world: int
+    about: str
+    arguments: list = field(default_factory=list)
+    environment: dict = field(default_factory=dict)
+    sandbox: str = "0"
+    iterations: int = 4
+    # Losses are sums of as many numbers as there are ranks, in an order that differs from real NCCL's: bits are equal
+    # only where sums have two terms (or none); above that, relative difference of the losses.
+    tolerance: float = 1e-5
+
+    def argv(self, launcher, *more, iterations=None):
+        count = iterations or self.iterations
+        if self.file == "moetrain":
+            name = "moetrain" if launcher.options.soft else "moetrain-cuda"
+            return [os.path.join(launcher.bin, name), f"--iterations={count}", "--print-ranks=all", *self.arguments, *more]
+        return [launcher.options.python, os.path.join(FOLDER, self.file + ".py"), f"--iterations={count}",
+                *self.arguments, *more]
+
+
+PROGRAMS = [
+    Program("ddp", "ddp", 4, "DistributedDataParallel, gradient clipping"),
+    Program("ddp-2", "ddp", 2, "the same with sums of two terms", sandbox="1"),
+    Program("ddp-accumulate", "ddp", 4, "gradient accumulation with no_sync", ["--accumulate=2"]),
+    Program("fsdp2", "fsdp2", 4, "FSDP2 on a 2 x 2 mesh"),
+    Program("tp", "tp", 2, "DTensor tensor parallel"),
+    Program("pp", "pp", 4, "pipelining 1F1B, receives posted ahead", sandbox="1"),
+    Program("pp-one-connection", "pp", 4, "the same with CUDA_DEVICE_MAX_CONNECTIONS=1",
+            environment={"CUDA_DEVICE_MAX_CONNECTIONS": "1"}),
+    Program("ep", "ep", 4, "expert parallel all-to-all, splits from data"),
+    Program("objects", "objects", 4, "object collectives, barriers, sub-groups, every call once", tolerance=0.0),
+    Program("compiled", "compiled", 2, "torch.compile under DistributedDataParallel"),
+    Program("varlen", "varlen", 2, "sequence lengths that vary", iterations=5),
+    Program("checkpoint", "checkpoint", 2, "activation checkpointing"),
+    Program("loader", "loader", 2, "DataLoader with two worker processes"),
+    Program("moe", "moe", 8, "Qwen3-MoE-shaped, TP 2 x EP 2 x DP 2"),
+    Program("one", "one", 1, "a world of one rank", ["--ddp"], tolerance=0.0),
+    Program("turns", "turns", 3, "pipeline stages that take turns", sandbox="1"),
+]
+
+# For rehearsals on software GPUs, which have no PyTorch.
+SOFT_PROGRAMS = [
+    Program("moetrain", "moetrain", 4, "the example trainer, TP 2 x PP 2", ["--tp=2", "--pp=2", "--exact-sums"]),
+    Program("moetrain-ep", "moetrain", 4, "the example trainer, DP 4, EP 2", ["--ep=2", "--exact-sums"]),
+]
+
+# Worlds whose memory exceeds the device: ranks, GiB a rank. Accumulation makes the same batch fit.
+OVERFULL = [
+    Program("ddp-16x12", "ddp", 16, "DDP, 16 ranks of 12 GB", ["--size=full", "--gib=12"], iterations=2, tolerance=1e-4),
+    Program("moe-32x5", "moe", 32, "Qwen3-MoE-shaped, TP 2 x EP 4 x DP 4, 32 ranks of 5 GB",
+            ["--size=full", "--gib=5", "--tp=2", "--ep=4"], iterations=2, tolerance=1e-4),
+]
+MORE_OVERFULL = [
+    Program("fsdp2-16x12", "fsdp2", 16, "FSDP2, 16 ranks of 12 GB", ["--size=full", "--gib=12"], iterations=2, tolerance=1e-4),
+    Program("pp-16x12", "pp", 16, "1F1B, 16 ranks of 12 GB", ["--size=full", "--gib=12", "--layers=16"], iterations=2,
+            tolerance=1e-4),
+    Program("ep-32x5", "ep", 32, "expert parallel, 32 ranks of 5 GB", ["--size=full", "--gib=5"], iterations=2, tolerance=1e-4),
+    Program("tp-16x12", "tp", 8, "tensor parallel, 8 ranks of 24 GB", ["--size=full", "--gib=24"], iterations=2, tolerance=1e-4),
+    Program("checkpoint-16x12", "checkpoint", 16, "activation checkpointing, 16 ranks of 12 GB", ["--size=full", "--gib=12"],
+            iterations=2, tolerance=1e-4),
+    Program("varlen-16x12", "varlen", 16, "varying lengths, 16 ranks of 12 GB", ["--size=full", "--gib=12"], iterations=2,
+            tolerance=1e-4),
+    Program("loader-16x12", "loader", 16, "DataLoader, 16 ranks of 12 GB", ["--size=full", "--gib=12", "--workers=1"],
+            iterations=2, tolerance=1e-4),
+    Program("compiled-16x12", "compiled", 16, "torch.compile, 16 ranks of 12 GB", ["--size=full", "--gib=12"], iterations=2,
+            tolerance=1e-4),
+]
+
+
+def choose(table, wanted):
+    """The programs of a comma-separated list, all when it is empty; unknown names are an error."""
+    if not wanted:
+        return list(table)
+    by_name = {p.name: p for p in table}
+    return [by_name[n] for n in wanted.split(",") if n in by_name]

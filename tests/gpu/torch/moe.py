@@ -1,0 +1,154 @@
+"""A transformer shaped like Qwen3-MoE, with tensor, expert and data parallelism.
+
+World = tp x dp, tp inner; the experts of a layer are spread over ep of the dp ranks that have the same place in their
+tensor group. Attention is cut over tp; experts, router, norms, embedding and head are whole on every tensor rank.
+"""
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+
+from common import Job, parser
+from experts import Experts
+from model import Attention, RMSNorm, initialise, optimizer, pieces, shape_of, token_loss
+
+
+class Enter(torch.autograd.Function):
+    """Into a cut layer: the gradient is the sum over the tensor group."""
+
+    @staticmethod
+    def forward(context, x, group):
+        context.group = group
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(context, gradient):
+        gradient = gradient.contiguous()
+        dist.all_reduce(gradient, group=context.group)
+        return gradient, None
+
+
+class Leave(torch.autograd.Function):
+    """Out of a cut layer: the sum over the tensor group."""
+
+    @staticmethod
+    def forward(context, x, group):
+        x = x.contiguous()
+        dist.all_reduce(x, group=group)
+        return x
+
+    @staticmethod
+    def backward(context, gradient):
+        return gradient, None
+
+
+class Block(nn.Module):
+    def __init__(self, shape, experts, top, tensor, expert):
+        super().__init__()
+        self.tensor = tensor
+        size = dist.get_world_size(tensor)
+        self.norm1, self.norm2 = RMSNorm(shape.width), RMSNorm(shape.width)
+        self.attention = Attention(shape, shape.heads // size, shape.kv_heads // size)
+        self.experts = Experts(shape.width, shape.ffn // 2, experts, top, expert)
+
+    def forward(self, x):
+        x = x + Leave.apply(self.attention(Enter.apply(self.norm1(x), self.tensor)), self.tensor)
+        return x + self.experts(self.norm2(x))
+
+    def cut(self):
+        a = self.attention
+        return [a.q.weight, a.k.weight, a.v.weight, a.o.weight]
+
+    def local(self):
+        return [self.experts.gate, self.experts.up, self.experts.down]
+
+
+class Model(nn.Module):
+    def __init__(self, shape, *block):
+        super().__init__()
+        self.embedding = nn.Embedding(shape.vocabulary, shape.width)
+        self.blocks = nn.ModuleList(Block(shape, *block) for _ in range(shape.layers))
+        self.norm = RMSNorm(shape.width)
+        self.head = nn.Linear(shape.width, shape.vocabulary, bias=False)
+
+    def forward(self, tokens):
+        x = self.embedding(tokens)
+        for block in self.blocks:
+            x = block(x)
+        return self.head(self.norm(x))
+
+
+def redraw(parameters, seed, device):
+    own = torch.Generator(device=device).manual_seed(seed)
+    for p in parameters:
+        nn.init.normal_(p, std=0.02, generator=own)
+
+
+def average(parameters, group, parts):
+    """Gradients: the sum over the group, divided by parts."""
+    flat = torch.cat([p.grad.flatten() for p in parameters])
+    if dist.get_world_size(group) > 1:
+        dist.all_reduce(flat, group=group)
+    flat /= parts
+    for p, piece in zip(parameters, flat.split([p.numel() for p in parameters])):
+        p.grad.copy_(piece.view_as(p))
+
+
+def main():
+    p = parser(__doc__)
+    p.add_argument("--tp", type=int, default=2)
+    p.add_argument("--ep", type=int, default=2)
+    p.add_argument("--experts", type=int, default=0, help="of a layer; default two a rank of the expert group")
+    p.add_argument("--top", type=int, default=2)
+    options = p.parse_args()
+    job = Job(options)
+    if job.world % (options.tp * options.ep):
+        raise SystemExit(f"a world of {job.world} is not a multiple of --tp={options.tp} x --ep={options.ep}")
+    replicas = job.world // options.tp // options.ep
+    mesh = init_device_mesh(job.device.type, (replicas, options.ep, options.tp), mesh_dim_names=("replica", "expert", "tensor"))
+    groups = {name: mesh[name].get_group() for name in ("replica", "expert", "tensor")}
+    data = mesh["replica", "expert"]._flatten("data").get_group()
+    lane, place = job.rank // options.tp, job.rank % options.tp
+    shape = shape_of(options, activation_share=1.5)
+    with job.device:
+        model = Model(shape, options.experts or 2 * options.ep, options.top, groups["tensor"], groups["expert"])
+    initialise(model)
+    cut = [p for b in model.blocks for p in b.cut()]
+    local = [p for b in model.blocks for p in b.local()]
+    redraw(cut, options.seed + 1 + place, job.device)
+    redraw(local, options.seed + 1_000 + lane % options.ep, job.device)
+    special = {id(p) for p in cut + local}
+    whole = [p for p in model.parameters() if id(p) not in special]
+    adam = optimizer(model.parameters())
+
+    def norm_of_all():
+        """A sum over all ranks in which every parameter counts once."""
+        square = sum(p.grad.square().sum() for p in whole) / job.world
+        square = square + sum(p.grad.square().sum() for p in cut) / (job.world // options.tp)
+        square = square + sum(p.grad.square().sum() for p in local) / (job.world // options.ep)
+        dist.all_reduce(square)
+        return square.sqrt()
+
+    def step(i):
+        # A tensor group works on one batch.
+        tokens, total = job.tokens(i, shape.batch, shape.length, shape.vocabulary, lane=lane), 0
+        for part in pieces(tokens, options.accumulate):
+            with job.autocast():
+                loss = token_loss(model(part[:, :-1]), part) / options.accumulate
+            loss.backward()
+            total = total + loss.detach()
+        average(whole + cut, data, options.ep * replicas)
+        average(local, groups["replica"], options.ep * replicas)
+        norm = norm_of_all()
+        if options.clip > 0:
+            torch._foreach_mul_([p.grad for p in model.parameters()], (options.clip / (norm + 1e-6)).clamp(max=1.0))
+        adam.step()
+        adam.zero_grad(set_to_none=True)
+        return total, norm
+
+    job.loop(step)
+    job.end()
+
+
+main()

@@ -1,0 +1,87 @@
+"""Pipeline stages that never compute at the same time: one micro-batch, and a receive is enqueued only once the sender
+has finished computing (it says so through the job's store), so that no waiting NCCL kernel takes the device's time."""
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from common import Job, parser
+from model import Block, RMSNorm, initialise, optimizer, shape_of, token_loss
+
+
+class Stage(nn.Module):
+    def __init__(self, shape, rank, world):
+        super().__init__()
+        self.embedding = nn.Embedding(shape.vocabulary, shape.width) if rank == 0 else None
+        self.blocks = nn.ModuleList(Block(shape) for _ in range(max(1, shape.layers // world)))
+        last = rank == world - 1
+        self.norm = RMSNorm(shape.width) if last else None
+        self.head = nn.Linear(shape.width, shape.vocabulary, bias=False) if last else None
+        initialise(self)
+
+    def forward(self, x):
+        if self.embedding is not None:
+            x = self.embedding(x)
+        for block in self.blocks:
+            x = block(x)
+        return self.head(self.norm(x)) if self.head is not None else x
+
+
+class Turn:
+    """A message whose receiver waits on the host until the sender has computed it."""
+
+    def __init__(self, job):
+        self.job, self.store = job, dist.distributed_c10d._get_default_store()
+
+    def send(self, name, tensor, to):
+        self.job.synchronize()
+        self.store.set(f"turn/{name}/{self.job.rank}", "1")
+        dist.send(tensor, to)
+
+    def receive(self, name, tensor, source):
+        self.store.wait([f"turn/{name}/{source}"])
+        dist.recv(tensor, source)
+        return tensor
+
+
+def main():
+    options = parser(__doc__).parse_args()
+    job = Job(options)
+    shape = shape_of(options, state_share=1 / job.world, activation_share=1 / job.world)
+    first, last = job.rank == 0, job.rank == job.world - 1
+    torch.manual_seed(options.seed + job.rank)
+    with job.device:
+        stage = Stage(shape, job.rank, job.world)
+    adam, turn = optimizer(stage.parameters()), Turn(job)
+    wire = (shape.batch, shape.length, shape.width)
+
+    def step(i):
+        tokens = job.tokens(i, shape.batch, shape.length, shape.vocabulary, lane=0)
+        if first:
+            x = tokens[:, :-1]
+        else:
+            x = turn.receive(f"{i}/forward", torch.empty(wire, device=job.device, dtype=job.compute), job.rank - 1)
+            x.requires_grad_()
+        with job.autocast():
+            y = stage(x)
+            loss = token_loss(y, tokens) if last else None
+        if last:
+            loss.backward()
+        else:
+            turn.send(f"{i}/forward", y.detach().to(job.compute).contiguous(), job.rank + 1)
+            gradient = turn.receive(f"{i}/backward", torch.empty(wire, device=job.device, dtype=job.compute), job.rank + 1)
+            y.backward(gradient.to(y.dtype))
+        norm = torch.nn.utils.clip_grad_norm_(stage.parameters(), options.clip or float("inf"), foreach=True)
+        adam.step()
+        back = None if first else x.grad
+        adam.zero_grad(set_to_none=True)
+        if not first:
+            turn.send(f"{i}/backward", back.contiguous(), job.rank - 1)
+        # Only the last stage has a loss; the others show the length of their gradient.
+        return loss.detach() if last else norm, norm
+
+    job.loop(step)
+    job.end()
+
+
+main()
