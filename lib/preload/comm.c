@@ -8,6 +8,7 @@
 #include <cuda.h>
 
 #include "coll/types.h"
+#include "preload/device.h"
 #include "preload/preload.h"
 #include "preload/real.h"
 #include "preload/shrunk.h"
@@ -47,7 +48,10 @@ static ncclResult_t ask(const void *request, size_t size, uint32_t number, ncclC
         free(c);
     } else {
         *c = (struct comm){.magic = COMM_MAGIC, .number = number, .size = ready->size, .rank = ready->rank};
-        driver(cuCtxGetDevice)(&c->device);
+        if (device_is_mapped())
+            c->device = device_named();
+        else
+            driver(cuCtxGetDevice)(&c->device);
         if (ready->real_size > 0)
             c->shrunk = shrunk_create(ready);
         *out = (ncclComm_t)c;

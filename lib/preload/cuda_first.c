@@ -1,9 +1,10 @@
-/* cuda_first.c - calls that do nothing here but make this process its rank (the first real use of a device), or that
- * make CUDA read CUDA_DEVICE_MAX_CONNECTIONS without using a device: questions, which launchers and helpers ask too. */
+/* cuda_first.c - calls that do nothing here but make this process its rank (the first real use of a device), and CUDA's
+ * start, at which it reads its environment. */
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
-#include "preload/connections.h"
+#include "preload/device.h"
+#include "preload/environment.h"
 #include "preload/preload.h"
 #include "preload/real.h"
 
@@ -25,8 +26,6 @@
 #define FIRST_DRV(name, parameters, arguments) \
     FIRST_USE(CUresult, REAL_CUDA, CUDA_ERROR_NO_DEVICE, name, #name, parameters, arguments)
 
-FIRST_RT(cudaSetDevice, (int device), (device))
-FIRST_RT(cudaInitDevice, (int device, unsigned device_flags, unsigned flags), (device, device_flags, flags))
 FIRST_RT(cudaStreamCreate, (cudaStream_t * stream), (stream))
 FIRST_RT(cudaStreamCreateWithFlags, (cudaStream_t * stream, unsigned flags), (stream, flags))
 FIRST_RT(cudaStreamCreateWithPriority, (cudaStream_t * stream, unsigned flags, int priority), (stream, flags, priority))
@@ -37,38 +36,32 @@ FIRST_RT(cudaHostAlloc, (void **pointer, size_t size, unsigned flags), (pointer,
 FIRST_RT(cudaHostRegister, (void *pointer, size_t size, unsigned flags), (pointer, size, flags))
 FIRST_RT(cudaMemGetInfo, (size_t * free_bytes, size_t *total_bytes), (free_bytes, total_bytes))
 FIRST_RT(cudaMemset, (void *pointer, int value, size_t count), (pointer, value, count))
-FIRST_DRV(cuDevicePrimaryCtxRetain, (CUcontext * context, CUdevice device), (context, device))
 FIRST_DRV(cuStreamCreate, (CUstream * stream, unsigned flags), (stream, flags))
 FIRST_DRV(cuStreamCreateWithPriority, (CUstream * stream, unsigned flags, int priority), (stream, flags, priority))
 FIRST_DRV(cuEventCreate, (CUevent * event, unsigned flags), (event, flags))
 
-/* The program's own context comes before our first use of a device, so only the variable is changed. */
-#define QUESTION(result, library, failure, name, text, parameters, arguments) \
-    result name parameters;                                                   \
-    PRISM_EXPORT result name parameters                                       \
-    {                                                                         \
-        __typeof__(&name) real = REAL_NAMED(library, name, text);             \
-        if (!real)                                                            \
-            return failure;                                                   \
-        if (frame.depth || session_is_off())                                  \
-            return real arguments;                                            \
-        frame.depth++;                                                        \
-        connections_widen();                                                  \
-        result r = real arguments;                                            \
-        connections_restore();                                                \
-        frame.depth--;                                                        \
-        return r;                                                             \
-    }
-#define QUESTION_RT(name, parameters, arguments) \
-    QUESTION(cudaError_t, REAL_CUDART, cudaErrorInsufficientDriver, name, #name, parameters, arguments)
-#define QUESTION_DRV(name, parameters, arguments) \
-    QUESTION(CUresult, REAL_CUDA, CUDA_ERROR_NO_DEVICE, name, #name, parameters, arguments)
+/* No device is used yet. */
+PRISM_EXPORT cudaError_t cudaSetDeviceFlags(unsigned flags)
+{
+    __typeof__(&cudaSetDeviceFlags) real = REAL_NAMED(REAL_CUDART, cudaSetDeviceFlags, "cudaSetDeviceFlags");
+    if (!real)
+        return cudaErrorInsufficientDriver;
+    bool asked = environment_ask();
+    cudaError_t r = real(flags);
+    environment_answered(asked);
+    return r;
+}
 
-QUESTION_RT(cudaGetDeviceCount, (int *count), (count))
-QUESTION_RT(cudaGetDeviceProperties, (struct cudaDeviceProp * properties, int device), (properties, device))
-QUESTION_RT(cudaDeviceGetPCIBusId, (char *text, int length, int device), (text, length, device))
-QUESTION_RT(cudaSetDeviceFlags, (unsigned flags), (flags))
-QUESTION_DRV(cuInit, (unsigned flags), (flags))
-QUESTION_DRV(cuCtxCreate_v2, (CUcontext * context, unsigned flags, CUdevice device), (context, flags, device))
-QUESTION_DRV(cuCtxCreate_v4, (CUcontext * context, CUctxCreateParams *parameters, unsigned flags, CUdevice device),
-             (context, parameters, flags, device))
+/* The CUDA runtimes, static ones too, come here whatever call of theirs was the first, inside calls of ours or not. */
+PRISM_EXPORT CUresult cuInit(unsigned flags)
+{
+    __typeof__(&cuInit) real = REAL_CU(cuInit);
+    if (!real)
+        return CUDA_ERROR_NO_DEVICE;
+    if (session_is_off() && !device_is_mapped())
+        return real(flags);
+    environment_enter();
+    CUresult r = real(flags);
+    environment_leave();
+    return r;
+}

@@ -2,6 +2,7 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
+#include "preload/device.h"
 #include "preload/memory.h"
 #include "preload/preload.h"
 #include "preload/real.h"
@@ -66,7 +67,8 @@ PRISM_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t s
     if (!real)
         return DRV_FAILURE;
     bool ours = frame_enter();
-    CUresult r = real(handle, size, properties, flags);
+    CUmemAllocationProp mapped;
+    CUresult r = real(handle, size, device_map_allocation(properties, &mapped), flags);
     if (ours) {
         if (!r && properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE)
             memory_add(MEMORY_HANDLE, *handle, size);

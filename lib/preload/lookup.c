@@ -10,6 +10,7 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
+#include "preload/device.h"
 #include "preload/preload.h"
 #include "preload/real.h"
 
@@ -21,7 +22,7 @@ REAL_EARLY __attribute__((used)) void *lookup_dlsym(void *handle, const char *na
 {
     if (handle == RTLD_NEXT || handle == RTLD_DEFAULT || !name)
         return NULL;
-    if (strncmp(name, "cu", 2) && strncmp(name, "nccl", 4) && strncmp(name, "pnccl", 5))
+    if (!real_may_be_ours(name))
         return NULL;
     if (!real_dlsym(handle, name))
         return NULL;
@@ -70,12 +71,32 @@ PRISM_EXPORT void *dlsym(void *restrict handle, const char *restrict name)
 }
 #endif
 
+/* Functions of ours whose versions differ in their parameters, and the CUDA version that each came with (cudaTypedefs.h);
+ * of all others with several versions the newest is what programs since CUDA 12.0 mean. */
+static bool came_later(const char *name, int version)
+{
+    static const struct {
+        const char *name;
+        int since;
+    } versions[] = {
+        {"cuCtxCreate_v4", 12050},       {"cuCtxCreate_v3", 11040},     {"cuMemPrefetchAsync_v2", 12020},
+        {"cuMemPrefetchAsync_v2_ptsz", 12020}, {"cuMemAdvise_v2", 12020}, {"cuCtxSynchronize_v2", 13000},
+        {"cuCtxGetDevice_v2", 13000},
+    };
+    for (size_t i = 0; i < sizeof versions / sizeof *versions; i++)
+        if (!strcmp(name, versions[i].name))
+            return version < versions[i].since;
+    return false;
+}
+
 /* Our function for what the driver answered to `symbol`: the versioned name is found by comparing addresses. */
 static void *entry_point(const char *symbol, void *real, int version, bool per_thread)
 {
     static const char *const suffixes[] = {"_v4_ptsz", "_v3_ptsz", "_v2_ptsz", "_ptsz", "_v2_ptds", "_ptds",
                                            "_v4",      "_v3",      "_v2",      ""};
     char name[128];
+    if (real_is_own(real)) /* a CUDA runtime that asks our own cuGetProcAddress */
+        return real;
     for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
         snprintf(name, sizeof name, "%s%s", symbol, suffixes[i]);
         if (real_find(REAL_CUDA, name) == real)
@@ -84,7 +105,7 @@ static void *entry_point(const char *symbol, void *real, int version, bool per_t
     /* A driver whose answers are not its exported symbols: since 12.0 the newest version we know is meant. */
     for (size_t i = per_thread ? 0 : 6; version >= 12000 && i < sizeof suffixes / sizeof *suffixes; i++) {
         snprintf(name, sizeof name, "%s%s", symbol, suffixes[i]);
-        void *ours = real_interposed(name);
+        void *ours = came_later(name, version) ? NULL : real_interposed(name);
         if (ours)
             return ours;
     }
@@ -93,7 +114,7 @@ static void *entry_point(const char *symbol, void *real, int version, bool per_t
 
 static void replace(const char *symbol, void **function, int version, bool per_thread)
 {
-    if (session_is_off() || !symbol || !function || !*function || strlen(symbol) > 100)
+    if ((session_is_off() && !device_is_mapped()) || !symbol || !function || !*function || strlen(symbol) > 100)
         return;
     void *ours = entry_point(symbol, *function, version, per_thread);
     if (ours)
@@ -144,7 +165,7 @@ PRISM_EXPORT CUresult lookup_first_proc_address(const char *symbol, void **funct
             return cudaErrorInsufficientDriver;                                                                 \
         cudaError_t r = real(symbol, function, flags, status);                                                  \
         if (r == cudaSuccess)                                                                                   \
-            replace(symbol, function, CUDART_VERSION,                                                           \
+            replace(symbol, function, real_runtime_version(),                                                           \
                     per_thread ? !(flags & cudaEnableLegacyStream) : (flags & cudaEnablePerThreadDefaultStream) != 0); \
         return r;                                                                                               \
     }

@@ -31,10 +31,16 @@ void *real_dlsym(void *handle, const char *name)
     return ((dlsym_fn)real_dlsym_address())(handle, name);
 }
 
+REAL_EARLY bool real_may_be_ours(const char *name)
+{
+    return !strncmp(name, "cu", 2) || !strncmp(name, "nccl", 4) || !strncmp(name, "pnccl", 5) ||
+           !strncmp(name, "nvml", 4);
+}
+
 void *real_interposed(const char *name)
 {
     static void *self;
-    if (strncmp(name, "cu", 2) && strncmp(name, "nccl", 4) && strncmp(name, "pnccl", 5))
+    if (!real_may_be_ours(name))
         return NULL;
     void *handle = __atomic_load_n(&self, __ATOMIC_RELAXED);
     if (!handle) {
@@ -47,6 +53,15 @@ void *real_interposed(const char *name)
         __atomic_store_n(&self, handle, __ATOMIC_RELAXED);
     }
     return real_dlsym(handle, name);
+}
+
+/* Of the linker: where this library begins and ends. */
+extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+extern const char _end[] __attribute__((visibility("hidden")));
+
+bool real_is_own(const void *address)
+{
+    return (const char *)address >= __ehdr_start && (const char *)address < _end;
 }
 
 /* --- a library whose calls are not the program's --- */
@@ -91,6 +106,7 @@ static void *open_library(enum real_library library)
         [REAL_CUDA] = {"libcuda.so.1"},
         [REAL_CUDART] = {"libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0"},
         [REAL_NCCL] = {"libnccl.so.2"},
+        [REAL_NVML] = {"libnvidia-ml.so.1"},
     };
     void *handle = __atomic_load_n(&handles[library], __ATOMIC_RELAXED);
     for (int flags = RTLD_NOW | RTLD_NOLOAD; !handle; flags = RTLD_NOW) {
@@ -110,6 +126,19 @@ void *real_find(enum real_library library, const char *name)
         return p;
     void *handle = open_library(library);
     return handle ? real_dlsym(handle, name) : NULL;
+}
+
+int real_runtime_version(void)
+{
+    static int known; /* 0 = not asked yet */
+    int version = __atomic_load_n(&known, __ATOMIC_RELAXED);
+    if (version)
+        return version;
+    int (*get)(int *) = (int (*)(int *))real_find(REAL_CUDART, "cudaRuntimeGetVersion");
+    if (!get || get(&version))
+        return 0;
+    __atomic_store_n(&known, version, __ATOMIC_RELAXED);
+    return version;
 }
 
 const char *driver_load(void)

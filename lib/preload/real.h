@@ -1,4 +1,4 @@
-/* real.h - the real CUDA and NCCL functions behind the interposed ones.
+/* real.h - the real CUDA, NCCL and NVML functions behind the interposed ones.
  *
  * libprism.so links none of these libraries. A function is looked for behind us in the global scope (RTLD_NEXT), then in
  * the library the process has loaded privately (Python loads its libraries RTLD_LOCAL), then in the library itself.
@@ -11,7 +11,7 @@
 
 #include <cuda.h>
 
-enum real_library { REAL_CUDA, REAL_CUDART, REAL_NCCL, REAL_LIBC };
+enum real_library { REAL_CUDA, REAL_CUDART, REAL_NCCL, REAL_NVML, REAL_LIBC };
 
 /* Address of the real function, NULL when the library or the function is missing. Thread-safe; does not print. */
 void *real_find(enum real_library library, const char *name);
@@ -23,8 +23,15 @@ void *real_find(enum real_library library, const char *name);
 void *real_dlsym(void *handle, const char *name);
 void *real_dlsym_address(void);
 
-/* Our own exported function of that name, NULL if we have none (only cu*, nccl*, pnccl*). */
+/* Our own exported function of that name, NULL if we have none (only cu*, nccl*, pnccl*, nvml*). */
 void *real_interposed(const char *name);
+/* True for names that real_interposed looks for. */
+bool real_may_be_ours(const char *name);
+/* True if the address lies in this library. */
+bool real_is_own(const void *address);
+
+/* Version of the CUDA runtime that the process uses, 13000 for 13.0; 0 without one. */
+int real_runtime_version(void);
 
 /* Calls from the library that holds this function pass through from now on (NCCL's own threads). */
 void real_exclude_library(const void *function);

@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "preload/connections.h"
+#include "preload/environment.h"
 #include "preload/finish.h"
 #include "preload/preload.h"
 #include "preload/real.h"
@@ -151,9 +151,9 @@ static void set_up_cuda(void)
     if (missing)
         session_fatal(PRISM_EXIT_UNSUPPORTED, "rank %u: the CUDA driver (libcuda.so.1) is missing or has no %s; CUDA 12 or "
                       "newer is needed", session.rank, missing);
-    connections_widen();
+    environment_enter();
     enter_context();
-    connections_restore();
+    environment_leave();
     session_register(REGION_HEAP_OFFSET);
     CUDA_MUST(driver(cuMemHostGetDevicePointer)(&session.region_device, session.region, 0));
     if (session.record_times)
