@@ -114,8 +114,10 @@ int graph_check(const struct graph *g, struct prism_error *err);
 int graph_check_truncated(const struct graph *g, struct prism_error *err);
 
 /* Find the training iterations of every rank as the smallest period of its COMM nodes' structure (op, communicator,
- * datatype, redop, relative peer; never the counts) with at least two periods one after the other, where these cover most
- * of its nodes. Nodes before are set-up, those after the last whole period teardown. All ranks get the same number of
+ * datatype, redop, relative peer) with at least two periods one after the other, where these cover most of its nodes.
+ * Layers of an iteration may look alike, so the period is looked for with more in view first: between which COMM nodes
+ * the host has waited for the device, else where another stream has waited for one, else the counts; the structure alone
+ * comes last (data may decide all of these). Nodes before are set-up, those after the last whole period teardown. All ranks get the same number of
  * iterations: the smallest found. Where a rank sees a smaller period than others (micro-batches look alike to it), several make
  * one iteration: as many as its collectives on the communicators that they share tell.
  * An iteration ends right after its last COMM node and begins right after the last node of the one before (iteration 0:

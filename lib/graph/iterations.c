@@ -20,8 +20,19 @@ struct region { /* tokens [start, start + length) have that period; length >= 2 
     uint32_t start, length, period;
 };
 
-struct sequence {             /* of a rank's COMM nodes */
-    uint64_t *loose, *strict; /* structure without and with counts */
+/* Views of a COMM node, in the order in which they are asked for a period. All have its structure without counts; what
+ * they know beyond it tells an iteration from the layers in it, which may look alike: */
+enum view {
+    VIEW_SYNCED, /* whether the host has waited for the device since the COMM node before (a loss is read, say) */
+    VIEW_JOINED, /* whether another stream has waited for something since (the optimizer for the last gradients) */
+    VIEW_COUNTED,
+    VIEW_LOOSE,
+    VIEWS,
+};
+
+struct sequence { /* of a rank's COMM nodes */
+    uint64_t *tokens[VIEWS];
+    bool *synced, *joined;
     uint32_t *node;
     uint32_t n;
 };
@@ -79,38 +90,103 @@ static struct region find_region(const uint64_t *tokens, uint32_t n)
     return best;
 }
 
+static uint64_t with_flag(uint64_t structure, bool flag)
+{
+    return flag ? structure * 0x9e3779b97f4a7c15u + 1 : structure;
+}
+
+static void add_token(struct sequence *s, const struct graph *g, const struct graph_rank *r, uint32_t node, bool synced, bool joined)
+{
+    uint64_t loose = structure_of_group(g, r, &r->nodes[node], STRUCTURE_ROOTS);
+    s->tokens[VIEW_SYNCED][s->n] = with_flag(loose, synced);
+    s->tokens[VIEW_JOINED][s->n] = with_flag(loose, joined);
+    s->tokens[VIEW_COUNTED][s->n] = structure_of_group(g, r, &r->nodes[node], STRUCTURE_ROOTS | STRUCTURE_COUNTS);
+    s->tokens[VIEW_LOOSE][s->n] = loose;
+    s->synced[s->n] = synced;
+    s->joined[s->n] = joined;
+    s->node[s->n++] = node;
+}
+
 /* Of the rank's first `nodes` nodes. */
 static struct sequence read_sequence(const struct graph *g, const struct graph_rank *r, uint32_t nodes)
 {
     struct sequence s = {0};
-    s.loose = allocate(nodes, sizeof *s.loose);
-    s.strict = allocate(nodes, sizeof *s.strict);
+    bool synced = false, *waited = allocate(r->nstreams, sizeof *waited); /* by stream */
+    uint32_t nwaited = 0;
+    for (int v = 0; v < VIEWS; v++)
+        s.tokens[v] = allocate(nodes, sizeof **s.tokens);
+    s.synced = allocate(nodes, sizeof *s.synced);
+    s.joined = allocate(nodes, sizeof *s.joined);
     s.node = allocate(nodes, sizeof *s.node);
     for (uint32_t i = 0; i < nodes; i++) {
-        if (r->nodes[i].kind != GRAPH_COMM)
-            continue;
-        s.loose[s.n] = structure_of_group(g, r, &r->nodes[i], STRUCTURE_ROOTS);
-        s.strict[s.n] = structure_of_group(g, r, &r->nodes[i], STRUCTURE_ROOTS | STRUCTURE_COUNTS);
-        s.node[s.n++] = i;
+        const struct graph_node *n = &r->nodes[i];
+        if (n->kind == GRAPH_SYNC) {
+            synced = true;
+        } else if (n->kind == GRAPH_WAIT && !waited[n->stream]) {
+            waited[n->stream] = true;
+            nwaited++;
+        } else if (n->kind == GRAPH_COMM) {
+            add_token(&s, g, r, i, synced, nwaited > waited[n->stream]);
+            synced = false;
+            for (uint32_t k = 0; nwaited && k < r->nstreams; k++)
+                waited[k] = false;
+            nwaited = 0;
+        }
     }
+    free(waited);
     return s;
 }
 
 static void sequence_free(struct sequence *s)
 {
-    free(s->loose);
-    free(s->strict);
+    for (int v = 0; v < VIEWS; v++)
+        free(s->tokens[v]);
+    free(s->synced);
+    free(s->joined);
     free(s->node);
 }
 
+/* A view that has nothing to say within a period is no better than the next. */
+static bool view_speaks(const struct sequence *s, enum view view, struct region r)
+{
+    const bool *flags = view == VIEW_SYNCED ? s->synced : s->joined;
+    if (view >= VIEW_COUNTED)
+        return r.period;
+    for (uint32_t i = r.start; r.period && i < r.start + r.period; i++)
+        if (flags[i])
+            return true;
+    return false;
+}
+
+/* What stands in front of a region belongs to it as far as its structure, without what the view adds, repeats. */
+static struct region extend(struct region r, const uint64_t *loose)
+{
+    while (r.start && loose[r.start - 1] == loose[r.start - 1 + r.period]) {
+        r.start--;
+        r.length++;
+    }
+    return r;
+}
+
+static struct region search(struct known *known, uint32_t *nknown, const uint64_t *tokens, uint32_t n)
+{
+    uint64_t hash = XXH3_64bits(tokens, n * sizeof *tokens);
+    for (uint32_t i = 0; i < *nknown; i++)
+        if (known[i].hash == hash && known[i].n == n)
+            return known[i].region;
+    known[*nknown] = (struct known){hash, n, find_region(tokens, n)};
+    return known[(*nknown)++].region;
+}
+
+/* By the first view whose period covers most of the sequence. */
 static struct region region_of(struct known *known, uint32_t *nknown, const struct sequence *s)
 {
-    uint64_t hash = XXH3_64bits(s->loose, s->n * sizeof *s->loose);
-    for (uint32_t i = 0; i < *nknown; i++)
-        if (known[i].hash == hash && known[i].n == s->n)
-            return known[i].region;
-    known[*nknown] = (struct known){hash, s->n, find_region(s->loose, s->n)};
-    return known[(*nknown)++].region;
+    for (enum view v = 0; v < VIEW_LOOSE; v++) {
+        struct region r = search(known, nknown, s->tokens[v], s->n);
+        if (r.length > s->n / 2 && view_speaks(s, v, r))
+            return extend(r, s->tokens[VIEW_LOOSE]);
+    }
+    return search(known, nknown, s->tokens[VIEW_LOOSE], s->n);
 }
 
 static void set_bounds(struct graph_rank *r, uint32_t n)
@@ -137,7 +213,7 @@ static void mark(struct graph_rank *r, const struct sequence *s, struct region r
     uint32_t period = periods * region.period;
     uint32_t start = region.start, spare = region.length - n * period;
     /* Set-up may end as an iteration does. Counts, where they do not depend on data, tell them apart. */
-    for (; spare && s->strict[start] != s->strict[start + period]; spare--)
+    for (; spare && s->tokens[VIEW_COUNTED][start] != s->tokens[VIEW_COUNTED][start + period]; spare--)
         start++;
     r->iterations[0] = start ? s->node[start - 1] + 1 : 0;
     for (uint32_t i = 1; i <= n; i++)
@@ -176,7 +252,7 @@ static void finding_free(struct finding *f, uint32_t world)
 
 static void find_regions(const struct graph *g, struct finding *f)
 {
-    struct known *known = allocate(g->world, sizeof *known);
+    struct known *known = allocate((size_t)g->world * VIEWS, sizeof *known);
     uint32_t nknown = 0;
     for (uint32_t i = 0; i < g->world; i++) {
         struct sequence *s = &f->sequences[i];
@@ -260,8 +336,12 @@ uint32_t graph_count_iterations(const struct graph *g, uint32_t rank, uint32_t n
     const struct graph_rank *r = &g->ranks[rank];
     struct sequence s = read_sequence(g, r, nodes < r->nnodes ? nodes : r->nnodes);
     uint32_t *failure = allocate(s.n, sizeof *failure), count = 0;
-    struct region region = s.n ? periodic_suffix(s.loose, s.n, failure) : (struct region){0};
-    if (region.period) {
+    struct region region = {0};
+    for (enum view v = 0; v < VIEWS && s.n && !count; v = v == VIEW_SYNCED ? VIEW_LOOSE : VIEWS) {
+        region = periodic_suffix(s.tokens[v], s.n, failure);
+        if (!view_speaks(&s, v, region))
+            continue;
+        region = extend(region, s.tokens[VIEW_LOOSE]);
         uint32_t begin = s.node[region.start], end = s.node[s.n - 1] + 1;
         count = has_sync(r, begin, end) ? region.length / region.period : 0;
         if (count && !uses_largest_comm(g, r, s.node[s.n - region.period], end))

@@ -154,12 +154,15 @@ static void test_check_random(void **state)
 /* ---- Iterations ---- */
 
 /* A rank whose operations are letters: lower case a … z all-reduces of that count on communicator 0, A … Z
- * the same on communicator 1, '.' a record, digits broadcasts from that root. */
+ * the same on communicator 1, '.' a record, '!' the host waits for the node before, ':' stream 1 does, digits broadcasts
+ * from that root. */
 static void letters(struct graph *g, uint32_t rank, const char *text)
 {
     for (; *text; text++) {
         if (*text == '.')
             build_node(g, rank, GRAPH_RECORD, 0, -1);
+        else if (*text == '!' || *text == ':')
+            build_node(g, rank, *text == '!' ? GRAPH_SYNC : GRAPH_WAIT, *text == ':', (int64_t)g->ranks[rank].nnodes - 1);
         else if (*text >= '0' && *text <= '9')
             build_op(g, rank, 0, BC, *text - '0', 1);
         else if (*text >= 'a')
@@ -215,6 +218,16 @@ static void test_iterations(void **state)
     one_rank("0|aaaaA|aaaaA|aaaaA|aa"); /* micro-batches within */
     one_rank("0|abcA|bbaA|cacA|");      /* counts differ */
     one_rank("|0123|0123|0123|");       /* roots take turns */
+}
+
+/* Buckets of gradients that look alike, of equal and of different counts; the first iteration has one that is larger. */
+static void test_layers_that_look_alike(void **state)
+{
+    one_rank("0y.!0|.!abcabcabc|.!abcabcabc|.!abcabcabc|.!");
+    one_rank("0y.!k|.!abcabcabc|.!abcabcabc|.!abcabcabc|.!");
+    one_rank("0m|.:ab.ab|.:ab.ab|.:ab.ab|.:"); /* the optimizer waits, the host never looks */
+    one_rank("0z|abba|abba|abba|");            /* nothing but the counts */
+    one_rank("0y|.!abcd|.!efgh|.!iabk|.!");    /* counts come from data */
 }
 
 static void test_no_period(void **state)
@@ -331,6 +344,7 @@ int main(void)
         cmocka_unit_test(test_check_messages),
         cmocka_unit_test(test_check_random),
         cmocka_unit_test(test_iterations),
+        cmocka_unit_test(test_layers_that_look_alike),
         cmocka_unit_test(test_no_period),
         cmocka_unit_test(test_common_number),
         cmocka_unit_test(test_long),
