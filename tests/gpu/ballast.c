@@ -1,0 +1,136 @@
+/* ballast.c - device memory that one communicator costs one of its ranks.
+ *
+ *     ballast SIZE DEVICES       one JSON line
+ *
+ * SIZE processes, dealt to DEVICES in turn and each a host of its own to NCCL (NCCL_HOSTID) where they share one. Free
+ * memory of device 0 before and after making a communicator of SIZE, and after the first all-reduce, all-gather and
+ * send/receive, while nobody else uses the device, over the number of its ranks. Measured on the second communicator:
+ * what the first one brings for the process (streams, kernels' code) is reported by itself.
+ */
+#include <stdint.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/gpu/open.h"
+
+#define MOST 64
+#define ROUNDS 2
+
+static struct shared {
+    ncclUniqueId id[ROUNDS];
+    volatile int at[MOST];
+} *s;
+static int me, size, devices;
+
+static void meet(void)
+{
+    int phase = ++s->at[me];
+    __sync_synchronize();
+    for (int i = 0; i < size; i++)
+        while (s->at[i] < phase)
+            usleep(200);
+}
+
+static size_t used(void)
+{
+    size_t free_bytes, total;
+    meet();
+    usleep(20000);
+    MUST(CU(cuMemGetInfo)(&free_bytes, &total));
+    meet();
+    return total - free_bytes;
+}
+
+static void use(ncclComm_t comm, CUstream stream, void *p)
+{
+    cudaStream_t st = (cudaStream_t)stream;
+    size_t n = 1 << 20;
+    MUST(NCCL(ncclAllReduce)(p, p, n, ncclFloat, ncclSum, comm, st));
+    MUST(NCCL(ncclAllReduce)(p, p, 1024, ncclFloat, ncclSum, comm, st));
+    MUST(NCCL(ncclAllGather)((char *)p + (size_t)me * 4096, p, 1024, ncclFloat, comm, st));
+    MUST(NCCL(ncclReduceScatter)(p, (char *)p + (size_t)me * 4096, 1024, ncclFloat, ncclSum, comm, st));
+    MUST(CU(cuStreamSynchronize)(stream));
+}
+
+static void exchange(ncclComm_t comm, CUstream stream, void *p)
+{
+    cudaStream_t st = (cudaStream_t)stream;
+    MUST(NCCL(ncclGroupStart)());
+    MUST(NCCL(ncclSend)(p, 1024, ncclFloat, (me + 1) % size, comm, st));
+    MUST(NCCL(ncclRecv)((char *)p + 8192, 1024, ncclFloat, (me + size - 1) % size, comm, st));
+    MUST(NCCL(ncclGroupEnd)());
+    MUST(CU(cuStreamSynchronize)(stream));
+}
+
+static int rank_main(void)
+{
+    CUdevice device;
+    CUcontext context;
+    CUstream stream;
+    CUdeviceptr p;
+    char text[32];
+    size_t at[ROUNDS][4];
+    int version = 0, here = (size + devices - 1) / devices;
+    snprintf(text, sizeof text, "ballast%d", me);
+    if (size > devices) {
+        setenv("NCCL_HOSTID", text, 1);
+        setenv("NCCL_SOCKET_IFNAME", "lo", 1);
+    }
+    setenv("NCCL_NVLS_ENABLE", "0", 1);
+    open_all();
+    MUST(CU(cuInit)(0));
+    MUST(CU(cuDeviceGet)(&device, me % devices));
+    MUST(CU(cuDevicePrimaryCtxRetain)(&context, device));
+    MUST(CU(cuCtxSetCurrent)(context));
+    MUST(CU(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING));
+    MUST(CU(cuMemAlloc)(&p, 8 << 20));
+    MUST(NCCL(ncclGetVersion)(&version));
+    for (int round = 0; round < ROUNDS; round++) {
+        ncclComm_t comm;
+        at[round][0] = used();
+        if (!me)
+            MUST(NCCL(ncclGetUniqueId)(&s->id[round]));
+        meet();
+        MUST(NCCL(ncclCommInitRank)(&comm, size, s->id[round], me));
+        at[round][1] = used();
+        use(comm, stream, (void *)(uintptr_t)p);
+        at[round][2] = used();
+        exchange(comm, stream, (void *)(uintptr_t)p);
+        at[round][3] = used();
+    }
+    if (!me)
+        printf("{\"nccl\": %d, \"size\": %d, \"devices\": %d, \"process_bytes\": %lld, \"created_bytes\": %lld, \"collective_bytes\": %lld, "
+               "\"message_bytes\": %lld}\n",
+               version, size, devices, ((long long)(at[0][3] - at[0][0]) - (long long)(at[1][3] - at[1][0])) / here,
+               (long long)(at[1][1] - at[1][0]) / here, (long long)(at[1][2] - at[1][1]) / here,
+               (long long)(at[1][3] - at[1][2]) / here);
+    fflush(stdout);
+    meet();
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    size = argc > 1 ? atoi(argv[1]) : 2;
+    devices = argc > 2 ? atoi(argv[2]) : 1;
+    if (size < 2 || size > MOST || devices < 1)
+        return 64;
+    s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (s == MAP_FAILED)
+        return 71;
+    for (me = 0; me < size; me++) {
+        pid_t pid = fork();
+        if (!pid)
+            _exit(rank_main());
+        if (pid < 0)
+            return 71;
+    }
+    int failed = 0, status;
+    while (wait(&status) > 0)
+        if (status && !failed++) /* the others would wait for it for ever */
+            kill(0, SIGTERM);
+    return failed != 0;
+}

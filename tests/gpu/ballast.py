@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+"""Measure the ballast table of this machine's NCCL: device memory that a communicator costs a rank, by its size.
+
+  tests/gpu/ballast.py --helper BUILD/test/ballast --output etc/ballast/nccl-VERSION.json [--sizes 2,3,4,8,16]
+
+The table's format: docs/formats/ballast.md. Ranks share the devices that are there (one or two); where they do, NCCL
+takes them for different hosts, so the numbers are those of its network transport.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+
+
+def devices():
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible:
+        return len(visible.split(","))
+    try:
+        out = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=True).stdout
+        return max(1, len(out.strip().splitlines()))
+    except (OSError, subprocess.CalledProcessError):
+        return 2
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--helper", required=True)
+    p.add_argument("--output", required=True)
+    p.add_argument("--sizes", default="2,3,4,8,16")
+    p.add_argument("--seconds", type=float, default=60, help="most for one size")
+    o = p.parse_args()
+    rows = []
+    for size in map(int, o.sizes.split(",")):
+        try:
+            done = subprocess.run([o.helper, str(size), str(min(2, devices()))], capture_output=True, text=True,
+                                  timeout=o.seconds, start_new_session=True)
+        except subprocess.TimeoutExpired:
+            print(f"ballast: size {size} took more than {o.seconds:.0f} s", file=sys.stderr)
+            break
+        if done.returncode:
+            print(f"ballast: size {size}: {done.stderr.strip()[-300:]}", file=sys.stderr)
+            break
+        rows.append(json.loads(done.stdout))
+        print(f"ballast: {done.stdout.strip()}", file=sys.stderr)
+    if not rows:
+        return 1
+    channels = os.environ.get("NCCL_MAX_NCHANNELS") or os.environ.get("NCCL_MAX_CTAS")
+    table = {"format": "prism-ballast", "version": 1, "nccl": rows[0]["nccl"], "channels": int(channels) if channels else 0,
+             "process_bytes": max(0, rows[0]["process_bytes"]),
+             "sizes": [{"size": r["size"], "bytes": max(0, r["created_bytes"] + r["collective_bytes"] + r["message_bytes"]),
+                        "created_bytes": r["created_bytes"], "collective_bytes": r["collective_bytes"],
+                        "message_bytes": r["message_bytes"], "devices": r["devices"]} for r in rows]}
+    with open(o.output, "w", encoding="utf-8") as f:
+        json.dump(table, f, indent=1)
+        f.write("\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
