@@ -83,14 +83,22 @@ static bool finished(CUevent e)
 /* --- bases --- */
 
 /* Record on the idle stream of our own, between two readings of the host's clock. cuEventQuery and not
- * cuEventSynchronize: the time counts at which the event is seen, not when a sleeper is woken. */
-static void record_base(CUevent e, int64_t *before_ns, int64_t *after_ns)
+ * cuEventSynchronize: the time counts at which the event is seen, not when a sleeper is woken. False: the process is ending
+ * and CUDA, which its exit handlers shut down, is gone already. */
+static bool record_base(CUevent *e, int64_t *before_ns, int64_t *after_ns)
 {
+    CUresult r = driver(cuEventCreate)(e, CU_EVENT_DEFAULT);
     *before_ns = clock_now_ns();
-    CUDA_MUST(driver(cuEventRecord)(e, own_stream));
-    while (!finished(e))
+    if (!r)
+        r = driver(cuEventRecord)(*e, own_stream);
+    if (r == CUDA_ERROR_DEINITIALIZED)
+        return false;
+    if (r)
+        session_cuda_failed("recording a time base", (int)r);
+    while (!finished(*e))
         nanosleep(&(struct timespec){0, 20000}, NULL);
     *after_ns = clock_now_ns();
+    return true;
 }
 
 static void first_base(void)
@@ -101,8 +109,8 @@ static void first_base(void)
         abort();
     for (int i = 0; i < FIRST_TRIES; i++) {
         CUevent e;
-        CUDA_MUST(driver(cuEventCreate)(&e, CU_EVENT_DEFAULT));
-        record_base(e, &before, &after);
+        if (!record_base(&e, &before, &after))
+            continue;
         CUevent worse = e;
         if (after - before < best) {
             best = after - before;
@@ -141,14 +149,17 @@ static void drop_bases(void)
     }
 }
 
-static void rebase(void)
+/* False: CUDA is gone. */
+static bool rebase(void)
 {
     int64_t before, after;
     struct base *b = calloc(1, sizeof *b);
     if (!b)
         abort();
-    CUDA_MUST(driver(cuEventCreate)(&b->event, CU_EVENT_DEFAULT));
-    record_base(b->event, &before, &after);
+    if (!record_base(&b->event, &before, &after)) {
+        free(b);
+        return false;
+    }
     b->ns = since(bases, b->event);
     if (b->ns < before)
         b->ns = before;
@@ -159,6 +170,7 @@ static void rebase(void)
     bases = b;
     drop_bases();
     pthread_mutex_unlock(&lock);
+    return true;
 }
 
 /* --- entries --- */
@@ -302,7 +314,8 @@ static void *help(void *unused)
         times_flush();
         if (clock_now_ns() < next)
             continue;
-        rebase();
+        if (!rebase())
+            return NULL;
         next = clock_now_ns() + REBASE_NS;
     }
     return NULL;
