@@ -5,6 +5,7 @@
 #include "preload/memory.h"
 #include "preload/preload.h"
 #include "preload/socket.h"
+#include "preload/switch.h"
 #include "preload/times.h"
 
 /* Registered after CUDA came up, so it runs before CUDA's own exit handlers and can still resolve events. */
@@ -13,6 +14,7 @@ static void flush(void)
     if (session_is_off() || !session.region)
         return;
     frame.depth++;
+    switch_stop();
     times_drain();
     memory_report();
     frame.depth--;

@@ -8,7 +8,7 @@
  *   READY      CUDA set up: region registered, timing base taken.
  *
  * Locks, outermost first: session_lock (one for the order of nodes: everything that issues work on streams or sends a
- * NODE holds it), then times.c's. Real calls that may block are made without any of them.
+ * NODE holds it), then residence.h's, then times.c's and park.c's. Real calls that may block are made without any of them.
  */
 #ifndef PRISM_PRELOAD_PRELOAD_H
 #define PRISM_PRELOAD_PRELOAD_H
@@ -37,6 +37,7 @@ struct session {
     size_t region_size;
     CUdeviceptr region_device; /* the device's address of region */
     CUcontext context;         /* the device's primary context, or the one current at the first use */
+    int mover;                 /* socket of the device's mover, -1 = none (switch.h) */
 };
 extern struct session session;
 
@@ -54,6 +55,7 @@ void session_register(size_t end);
 void session_forget(void);
 
 void session_lock(void);
+bool session_trylock(void);
 void session_unlock(void);
 
 /* Tell prismd why this rank cannot go on; it ends the run. Ends the process after a short wait. */

@@ -60,7 +60,9 @@ bool real_is_excluded(const void *address);
     F(cuMemcpyDtoDAsync) F(cuMemcpyDtoH) F(cuMemAlloc) F(cuMemFree) F(cuPointerGetAttribute) F(cuStreamCreate)         \
     F(cuStreamGetFlags) F(cuStreamWaitEvent) F(cuStreamWaitValue32) F(cuStreamWriteValue32) F(cuStreamIsCapturing)     \
     F(cuStreamSynchronize) F(cuThreadExchangeStreamCaptureMode) F(cuEventCreate) F(cuEventDestroy) F(cuEventRecord)    \
-    F(cuEventQuery) F(cuEventElapsedTime) F(cuGetErrorName)
+    F(cuEventQuery) F(cuEventElapsedTime) F(cuGetErrorName) F(cuStreamQuery) F(cuMemGetInfo) F(cuMemCreate)            \
+    F(cuMemRelease) F(cuMemMap) F(cuMemUnmap) F(cuMemSetAccess) F(cuMemAddressReserve) F(cuMemAddressFree)              \
+    F(cuMemExportToShareableHandle)
 
 struct driver {
 #define DRIVER_MEMBER_(name) __typeof__(&name) p_##name;

@@ -15,6 +15,7 @@
 #include "preload/real.h"
 #include "preload/slots.h"
 #include "preload/socket.h"
+#include "preload/switch.h"
 #include "preload/times.h"
 #include "proto/region.h"
 
@@ -53,6 +54,11 @@ void session_lock(void)
     pthread_mutex_lock(&lock);
 }
 
+bool session_trylock(void)
+{
+    return !pthread_mutex_trylock(&lock);
+}
+
 void session_unlock(void)
 {
     pthread_mutex_unlock(&lock);
@@ -87,6 +93,7 @@ void session_forget(void)
 {
     set_state(SESSION_OFF);
     socket_drop();
+    switch_forget();
 }
 
 /* activation held */
@@ -94,13 +101,14 @@ static void connect_locked(void)
 {
     const char *key = getenv("PRISM_KEY");
     struct msg_welcome welcome;
-    int region_fd;
+    int descriptors[2];
     session.rank = (uint32_t)strtoul(getenv("PRISM_RANK"), NULL, 10);
-    if (socket_hello(getenv("PRISM_SOCKET"), session.rank, key ? key : "", &welcome, &region_fd)) {
+    if (socket_hello(getenv("PRISM_SOCKET"), session.rank, key ? key : "", &welcome, descriptors)) {
         set_state(SESSION_OFF);
         return;
     }
-    take_welcome(&welcome, region_fd);
+    take_welcome(&welcome, descriptors[0]);
+    session.mover = descriptors[1];
     pthread_atfork(NULL, NULL, forked_child);
     set_state(SESSION_CONNECTED);
 }
@@ -159,6 +167,8 @@ static void set_up_cuda(void)
     if (session.record_times)
         times_start();
     finish_arm();
+    if (session.mover >= 0 && session.phase == PHASE_CAPTURE)
+        switch_start(session.mover);
     set_state(SESSION_READY);
 }
 

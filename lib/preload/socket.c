@@ -53,10 +53,10 @@ static void connect_to(const char *name)
     }
 }
 
-static void receive_welcome(struct msg_welcome *welcome, int *region_fd)
+static void receive_welcome(struct msg_welcome *welcome, int descriptors[2])
 {
     union {
-        char space[CMSG_SPACE(sizeof(int))];
+        char space[CMSG_SPACE(2 * sizeof(int))];
         struct cmsghdr align;
     } control;
     struct iovec iov = {welcome, sizeof *welcome};
@@ -69,22 +69,22 @@ static void receive_welcome(struct msg_welcome *welcome, int *region_fd)
         lost("waiting for WELCOME");
     struct cmsghdr *c = CMSG_FIRSTHDR(&mh);
     if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
-        memcpy(region_fd, CMSG_DATA(c), sizeof *region_fd);
-    if (welcome->h.type == MSG_WELCOME && (n < (ssize_t)sizeof *welcome || *region_fd < 0)) {
+        memcpy(descriptors, CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0));
+    if (welcome->h.type == MSG_WELCOME && (n < (ssize_t)sizeof *welcome || descriptors[0] < 0)) {
         errno = EPROTO;
         lost("waiting for WELCOME");
     }
 }
 
-int socket_hello(const char *name, uint32_t rank, const char *key, struct msg_welcome *welcome, int *region_fd)
+int socket_hello(const char *name, uint32_t rank, const char *key, struct msg_welcome *welcome, int descriptors[2])
 {
     connect_to(name);
     struct msg_hello hello = {.h = {MSG_HELLO, sizeof hello}, .version = MSG_VERSION, .rank = rank, .pid = getpid()};
     memcpy(hello.key, key, strnlen(key, sizeof hello.key));
     socket_send(&hello, sizeof hello);
     memset(welcome, 0, sizeof *welcome);
-    *region_fd = -1;
-    receive_welcome(welcome, region_fd);
+    descriptors[0] = descriptors[1] = -1;
+    receive_welcome(welcome, descriptors);
     if (welcome->h.type == MSG_WELCOME)
         return 0;
     socket_drop();

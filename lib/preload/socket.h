@@ -11,9 +11,10 @@
 
 #include "proto/message.h"
 
-/* Connect to the abstract name and say HELLO; fills welcome and the region's descriptor (the caller closes it).
+/* Connect to the abstract name and say HELLO; fills welcome and the descriptors, which are the
+ * caller's to close: the region's, the mover's socket (-1: none).
  * 0 welcomed, 1 refused (another process is this rank). */
-int socket_hello(const char *name, uint32_t rank, const char *key, struct msg_welcome *welcome, int *region_fd);
+int socket_hello(const char *name, uint32_t rank, const char *key, struct msg_welcome *welcome, int descriptors[2]);
 /* Send one message; header->size must be set. Thread-safe: a datagram goes whole. */
 void socket_send(const void *message, size_t size);
 void socket_send_parts(const void *message, size_t size, const void *more, size_t more_size);

@@ -1,0 +1,75 @@
+/* residence.h - whether the program's device memory is on the device, and the lock around everything that owns it.
+ *
+ *   state      who may do what
+ *   PRESENT    the program's calls create, map, unmap and free; calls that name device memory go to the driver
+ *   LEAVING    the switch thread alone; nobody holds the memory
+ *   ABSENT     as LEAVING, but freeing is bookkeeping only and goes on
+ *   ENTERING   the switch thread alone
+ *
+ * The driver looks addresses up when a copy or a fill is issued (a kernel's are used when it runs), so the host calls
+ * that name device memory *hold* it: they begin while it is present and keep it from leaving until the driver has
+ * taken them. A call that would wait for its stream in the driver does not hold the memory meanwhile: residence_hold_idle
+ * waits first and holds afterwards, so that a rank can be evicted while its host thread sits in a copy.
+ *
+ * One lock (residence_lock) guards all tables of device memory (vmm.h, physical.h, grant.h). Order: session_lock before
+ * it; park.c's lock is taken inside neither. Everything here does nothing while switching is off (switch.h).
+ */
+#ifndef PRISM_PRELOAD_RESIDENCE_H
+#define PRISM_PRELOAD_RESIDENCE_H
+
+#include <stdbool.h>
+
+#include <cuda.h>
+
+#include "preload/preload.h"
+
+enum residence { RESIDENCE_PRESENT, RESIDENCE_LEAVING, RESIDENCE_ABSENT, RESIDENCE_ENTERING };
+
+/* Switching is on in this process; set once, before the program's first call returns, cleared in a forked child. */
+extern bool residence_on;
+static inline bool residence_is_on(void)
+{
+    return __atomic_load_n(&residence_on, __ATOMIC_ACQUIRE);
+}
+
+void residence_lock(void);
+void residence_unlock(void);
+/* Wait for any change; residence_lock held, given up meanwhile. residence_changed wakes all waiters. */
+void residence_wait(void);
+void residence_changed(void);
+/* Take the lock with the memory present, or (free) present or absent. */
+enum residence residence_lock_present(void);
+enum residence residence_lock_free(void);
+/* As residence_lock_present, the lock being held already. */
+void residence_await_present(void);
+
+/* --- calls that name device memory --- */
+
+extern PRISM_THREAD int residence_held_;
+void residence_hold_slow(void);
+void residence_let_go_slow(void);
+
+/* Hold the memory until residence_let_go; nests within a thread. */
+static inline void residence_hold(void)
+{
+    if (residence_is_on())
+        residence_hold_slow();
+}
+
+static inline void residence_let_go(void)
+{
+    if (residence_held_)
+        residence_let_go_slow();
+}
+
+/* The same once the stream has nothing left to do: for calls that wait for it in the driver. */
+void residence_hold_idle(CUstream stream);
+
+/* --- the switch thread --- */
+
+/* PRESENT -> LEAVING; false while a call holds the memory. */
+bool residence_leave(void);
+/* LEAVING -> ABSENT -> ENTERING -> PRESENT. */
+void residence_set(enum residence state);
+
+#endif

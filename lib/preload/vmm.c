@@ -1,0 +1,263 @@
+/* vmm.c - allocations; vmm_program.c has the program's own virtual memory, vmm_async.c frees in stream order. */
+#include "preload/vmm.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <utlist.h>
+
+#include "preload/grant.h"
+#include "preload/heap.h"
+#include "preload/preload.h"
+#include "preload/real.h"
+#include "preload/residence.h"
+#include "preload/vmm_private.h"
+
+#define SMALL ((uint64_t)1 << 20)
+#define ALIGN 512u /* a multiple of HEAP_ALIGN, so that offsets in a block stay multiples of it */
+#define TRIES 1000 /* of making room, with other processes' contexts taking it away each time */
+
+struct block {
+    struct range *range;
+    CUdeviceptr address;
+    struct heap heap;
+    struct block *prev, *next;
+};
+
+struct allocation {
+    CUdeviceptr address;
+    uint64_t bytes; /* as asked for */
+    struct range *range;
+    struct block *block; /* NULL: the range is its own */
+};
+
+static struct block *blocks;
+static struct allocation *table; /* by address */
+static size_t count, room;
+
+/* --- ranges with an address --- */
+
+CUresult vmm_range(uint64_t bytes, const CUmemAllocationProp *properties, struct range **range)
+{
+    if (!grant_take(bytes))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult result = physical_new(bytes, properties, range);
+    for (int i = 0; result == CUDA_ERROR_OUT_OF_MEMORY && i < TRIES && grant_make_room(bytes); i++)
+        result = physical_new(bytes, properties, range);
+    if (result)
+        grant_give(bytes);
+    return result;
+}
+
+void vmm_drop_range(struct range *r)
+{
+    uint64_t bytes = r->bytes;
+    physical_delete(r);
+    grant_give(bytes);
+}
+
+static CUresult mapped_range(uint64_t bytes, struct range **range, CUdeviceptr *address)
+{
+    CUmemAllocationProp properties = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                      .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
+    CUresult result = vmm_range(bytes, &properties, range);
+    if (result)
+        return result;
+    result = driver(cuMemAddressReserve)(address, bytes, 0, 0, 0);
+    if (!result) {
+        result = physical_map(*range, *address, bytes, 0);
+        if (!result)
+            result = physical_access(*range, 0, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+        if (result)
+            driver(cuMemAddressFree)(*address, bytes);
+    }
+    if (result)
+        vmm_drop_range(*range);
+    return result;
+}
+
+static void drop_mapped_range(struct range *r, CUdeviceptr address)
+{
+    uint64_t bytes = r->bytes;
+    vmm_drop_range(r);
+    CUDA_MUST(driver(cuMemAddressFree)(address, bytes));
+}
+
+/* --- the table --- */
+
+/* Index of the first allocation behind address. */
+static size_t upper_bound(CUdeviceptr address)
+{
+    size_t low = 0, high = count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (table[middle].address <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static void insert(struct allocation a)
+{
+    if (count == room) {
+        room = room ? 2 * room : 256;
+        table = realloc(table, room * sizeof *table);
+        if (!table)
+            abort();
+    }
+    size_t at = upper_bound(a.address);
+    memmove(table + at + 1, table + at, (count - at) * sizeof *table);
+    table[at] = a;
+    count++;
+}
+
+static struct allocation *holder(CUdeviceptr address)
+{
+    size_t at = upper_bound(address);
+    if (!at)
+        return NULL;
+    struct allocation *a = &table[at - 1];
+    return address - a->address < a->bytes ? a : NULL;
+}
+
+/* --- small ones --- */
+
+static CUresult new_block(struct block **out)
+{
+    struct block *b = calloc(1, sizeof *b);
+    if (!b)
+        abort();
+    CUresult result = mapped_range(PHYSICAL_GRAIN, &b->range, &b->address);
+    if (result) {
+        free(b);
+        return result;
+    }
+    heap_init(&b->heap, PHYSICAL_GRAIN);
+    DL_APPEND(blocks, b);
+    *out = b;
+    return CUDA_SUCCESS;
+}
+
+static uint64_t round_small(uint64_t bytes)
+{
+    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+static CUresult small_alloc(uint64_t bytes, struct allocation *a)
+{
+    struct block *b;
+    uint64_t offset = HEAP_NONE;
+    DL_FOREACH(blocks, b)
+    {
+        offset = heap_take(&b->heap, round_small(bytes));
+        if (offset != HEAP_NONE)
+            break;
+    }
+    if (!b) {
+        CUresult result = new_block(&b);
+        if (result)
+            return result;
+        offset = heap_take(&b->heap, round_small(bytes));
+    }
+    *a = (struct allocation){.address = b->address + offset, .bytes = bytes, .range = b->range, .block = b};
+    return CUDA_SUCCESS;
+}
+
+static void small_free(struct block *b, const struct allocation *a)
+{
+    heap_give(&b->heap, a->address - b->address, round_small(a->bytes));
+    if (heap_free_bytes(&b->heap) < PHYSICAL_GRAIN)
+        return;
+    DL_DELETE(blocks, b);
+    heap_clear(&b->heap);
+    drop_mapped_range(b->range, b->address);
+    free(b);
+}
+
+/* --- the interface --- */
+
+CUresult vmm_alloc_locked(CUdeviceptr *address, uint64_t bytes)
+{
+    struct allocation a = {.bytes = bytes};
+    CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+    if (bytes <= SMALL)
+        result = small_alloc(bytes, &a);
+    else if (bytes <= UINT64_MAX - PHYSICAL_GRAIN)
+        result = mapped_range(physical_round(bytes), &a.range, &a.address);
+    if (result)
+        return result;
+    insert(a);
+    *address = a.address;
+    return CUDA_SUCCESS;
+}
+
+bool vmm_free_locked(CUdeviceptr address)
+{
+    struct allocation *found = holder(address);
+    if (!found || found->address != address)
+        return false;
+    struct allocation a = *found;
+    memmove(found, found + 1, (size_t)(table + count - (found + 1)) * sizeof *table);
+    count--;
+    if (a.block)
+        small_free(a.block, &a);
+    else
+        drop_mapped_range(a.range, a.address);
+    return true;
+}
+
+bool vmm_find_allocation(CUdeviceptr address, CUdeviceptr *base, uint64_t *bytes)
+{
+    const struct allocation *a = holder(address);
+    if (!a)
+        return false;
+    *base = a->address;
+    *bytes = a->bytes;
+    return true;
+}
+
+CUresult vmm_alloc(CUdeviceptr *address, uint64_t bytes)
+{
+    residence_lock_present();
+    vmm_reclaim_locked();
+    CUresult result = vmm_alloc_locked(address, bytes);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY && vmm_await_frees())
+        result = vmm_alloc_locked(address, bytes);
+    residence_unlock();
+    return result;
+}
+
+bool vmm_free(CUdeviceptr address)
+{
+    residence_lock_free();
+    vmm_reclaim_locked();
+    bool ours = vmm_free_locked(address);
+    residence_unlock();
+    return ours;
+}
+
+bool vmm_find(CUdeviceptr address, CUdeviceptr *base, uint64_t *bytes)
+{
+    CUdeviceptr b;
+    uint64_t n;
+    if (!residence_is_on())
+        return false;
+    residence_lock();
+    bool found = vmm_find_allocation(address, &b, &n) || vmm_find_mapping(address, &b, &n);
+    residence_unlock();
+    if (found && base)
+        *base = b;
+    if (found && bytes)
+        *bytes = n;
+    return found;
+}
+
+void vmm_info(uint64_t *free_bytes, uint64_t *total_bytes)
+{
+    residence_lock();
+    vmm_reclaim_locked();
+    grant_info(free_bytes, total_bytes);
+    residence_unlock();
+}

@@ -1,0 +1,21 @@
+/* vmm_private.h - what the files of vmm.h share; residence_lock held, the memory present unless it says so. */
+#ifndef PRISM_PRELOAD_VMM_PRIVATE_H
+#define PRISM_PRELOAD_VMM_PRIVATE_H
+
+#include "preload/physical.h"
+#include "preload/vmm.h"
+
+/* vmm.c: granted physical memory, and giving it back (present or absent). */
+CUresult vmm_range(uint64_t bytes, const CUmemAllocationProp *properties, struct range **range);
+void vmm_drop_range(struct range *r);
+CUresult vmm_alloc_locked(CUdeviceptr *address, uint64_t bytes);
+bool vmm_free_locked(CUdeviceptr address); /* present or absent */
+bool vmm_find_allocation(CUdeviceptr address, CUdeviceptr *base, uint64_t *bytes); /* in any state */
+/* vmm_program.c */
+bool vmm_find_mapping(CUdeviceptr address, CUdeviceptr *base, uint64_t *bytes); /* in any state */
+/* vmm_async.c; present or absent. */
+void vmm_reclaim_locked(void);
+/* Wait for all frees under way (lock given up meanwhile); false if there are none. */
+bool vmm_await_frees(void);
+
+#endif
