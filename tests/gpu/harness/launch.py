@@ -79,6 +79,8 @@ class Launcher:
         self.network = options.network
         self.nvidia = [] if options.soft else nvidia_folders(options.python)
         self.serial, self.lock = 0, threading.Lock()
+        # What one stage measured and others use; the results so far.
+        self.facts, self.results = {}, {"stages": {}}
 
     # Time: the whole visit's, and the stage's that this thread works for.
     def left(self):

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Callable
 
-from harness import functional
+from harness import functional, memory, scripts, timing
 
 
 @dataclass
@@ -19,4 +19,17 @@ STAGES = {
     "doctor": Stage(functional.doctor, 150),
     "programs": Stage(functional.programs, 590),
     "assistants": Stage(functional.assistants, 400),
+    "moetrain": Stage(scripts.moetrain, 590),
+    "overfull": Stage(memory.overfull, 1200),
+    "switch": Stage(memory.switch, 400),
+    "timing": Stage(timing.timing, 590),
+    "larger": Stage(timing.larger, 1200),
+    "kernels": Stage(timing.kernels, 300),
+    "memory": Stage(memory.exhaustion, 590),
+    "cost": Stage(timing.cost, 400),
+    "refusals": Stage(scripts.refusals, 300),
+    "external": Stage(scripts.external, 600, default=False),
+    "slurm": Stage(scripts.slurm, 300, default=False),
+    "two": Stage(scripts.two, 600, default=False),
+    "pacing": Stage(timing.pacing, 10),
 }

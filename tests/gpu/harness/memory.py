@@ -1,0 +1,210 @@
+"""Stages about device memory: worlds that do not fit, the speed of switching, the batch at which memory runs out."""
+
+import json
+import os
+import threading
+import time
+
+from harness import compare, parse
+from harness.functional import keep_numbers, step, summary
+from harness.launch import Failed, phase_numbers, say
+from harness.programs import FOLDER, MORE_OVERFULL, OVERFULL, Program, choose
+
+TOOLS = os.path.join(os.path.dirname(FOLDER), "tools")
+MICRO_STEPS = 4
+
+
+class HostMemory:
+    """The most host memory in use while it watches, above what was in use before."""
+
+    def __enter__(self):
+        self.before = self.least = self.available()
+        self.stop = threading.Event()
+        self.thread = threading.Thread(target=self.watch, daemon=True)
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.stop.set()
+        self.thread.join()
+        self.peak = self.before - self.least
+
+    def watch(self):
+        while not self.stop.wait(0.25):
+            self.least = min(self.least, self.available())
+
+    @staticmethod
+    def available():
+        with open("/proc/meminfo", encoding="ascii") as text:
+            return next(int(line.split()[1]) * 1024 for line in text if line.startswith("MemAvailable"))
+
+
+def capture(launcher, row, name, program, seed):
+    """One capture; keeps the switching counters. Returns the losses of all ranks."""
+    trace = f"trace-{program.name}-{seed}"
+    environment = {**program.environment, "PRISM_EVICTION_SEED": str(seed)}
+    with HostMemory() as host:
+        got = step(row, name, lambda: launcher.prism(program.argv(launcher), f"{program.name}-{name}", 400, program.world, trace,
+                                                     "capture", program.sandbox, 0, environment,
+                                                     arguments=["--payload=control"]))
+    row["host_peak_bytes"] = max(row.get("host_peak_bytes", 0), host.peak)
+    launcher.forget(trace)
+    if not got:
+        return None
+    row["switching"].append(got["report"].get("switching"))
+    row["capture_seconds"].append(got["report"].get("phases", {}).get("capture"))
+    try:
+        return parse.complete(phase_numbers(got["logs"], "capture"), range(program.world), program.iterations)
+    except parse.Incomplete as error:
+        row["failures"].append(f"{name}: {error}")
+        return None
+
+
+def lower_bound(row, alone, program, bandwidth):
+    """Seconds that the device needs at least: every rank's compute, measured alone on it, and the bytes that were moved.
+
+    Out and in overlap, so the longer way counts. The compute of a rank alone includes its communication with itself.
+    """
+    switching = row["switching"][0] or {}
+    moved = max(switching.get("bytes_out", 0), switching.get("bytes_in", 0))
+    compute = sum(alone["seconds"]) * program.world if alone else None
+    row["bound"] = {"compute_seconds": compute, "moved_bytes": moved, "copy_gb_per_second": bandwidth,
+                    "copy_seconds": moved / bandwidth / 1e9 if bandwidth else None}
+    if compute is not None and bandwidth:
+        row["bound"]["seconds"] = compute + row["bound"]["copy_seconds"]
+
+
+def overfull_row(launcher, program, bandwidth):
+    row = {"program": program.name, "about": program.about, "world": program.world, "arguments": program.arguments,
+           "tolerance": program.tolerance, "micro_steps": MICRO_STEPS, "steps": {}, "comparisons": {}, "numbers": {},
+           "switching": [], "capture_seconds": [], "failures": []}
+    first = capture(launcher, row, "capture", program, 1)
+    second = capture(launcher, row, "capture-again", program, 2) if first else None
+    if first:
+        row["numbers"]["captured"] = keep_numbers(first)
+        row["memory_bytes"] = sum(r["values"].get("max_memory_allocated", 0) for r in first.values())
+        row["device_bytes"] = first[0]["values"].get("device_total")
+    for n, counters in enumerate(row["switching"]):
+        if not (counters or {}).get("evictions"):
+            row["failures"].append(f"capture {n + 1}: no rank was evicted")
+    if first and second:
+        row["comparisons"]["other-order"] = compare.numbers(first, second)
+        if not row["comparisons"]["other-order"]["bits_equal"]:
+            row["failures"].append("another eviction order gave other losses, first at rank, iteration "
+                                   f"{row['comparisons']['other-order']['first_difference']}")
+    got = step(row, "real", lambda: launcher.ranks(program.argv(launcher, f"--accumulate={MICRO_STEPS}"), program.world,
+                                                   f"{program.name}-real", 300, program.environment))
+    if got and first:
+        try:
+            real = parse.complete(parse.read(got["text"]), range(program.world), program.iterations)
+            row["numbers"]["accumulated"] = keep_numbers(real)
+            row["comparisons"]["accumulated-captured"] = verdict = compare.numbers(real, first, program.tolerance)
+            if not verdict["within"]:
+                row["failures"].append(f"losses differ from the accumulated run's by {verdict['largest_difference']:.1e}")
+        except parse.Incomplete as error:
+            row["failures"].append(f"real: {error}")
+    if program.file not in ("moe", "ep"):
+        got = step(row, "alone", lambda: launcher.ranks(program.argv(launcher), 1, f"{program.name}-alone", 60, program.environment))
+        alone = parse.read(got["text"]).get(0) if got else None
+        if first:
+            lower_bound(row, alone, program, bandwidth)
+    elif first:
+        lower_bound(row, None, program, bandwidth)
+    row["passed"] = not row["failures"]
+    return row
+
+
+def copies(launcher):
+    got = launcher.ranks([launcher.options.python, os.path.join(TOOLS, "copies.py"), "4"], 1, "copies", 90)
+    return json.loads(parse.last_lines(got["text"])[-1])
+
+
+def overfull(launcher, result):
+    """Worlds whose memory is more than the device has: captured twice, with two orders of eviction."""
+    launcher.facts.setdefault("copies", copies(launcher))
+    bandwidth = max(launcher.facts["copies"]["gb_per_second"]["out"])
+    table = OVERFULL + MORE_OVERFULL if launcher.options.programs else OVERFULL
+    for program in choose(table, launcher.options.programs):
+        row = overfull_row(launcher, program, bandwidth)
+        result["rows"].append(row)
+        say(summary(row) + f"\n    {row['switching']}")
+    result["passed"] = bool(result["rows"]) and all(r["passed"] for r in result["rows"])
+
+
+def switch(launcher, result):
+    """Switching speed against plain pinned copies and against cuCheckpointProcess, in the same visit."""
+    launcher.facts.setdefault("copies", copies(launcher))
+    plain = launcher.facts["copies"]["gb_per_second"]
+    got = launcher.ranks([launcher.options.python, os.path.join(TOOLS, "checkpoint_process.py"), "4"], 1, "cucheckpoint", 120)
+    driver = json.loads(parse.last_lines(got["text"])[-1])
+    result["checkpoint_process"] = driver
+    result["copies"] = launcher.facts["copies"]
+    reports = [s for r in launcher.results["stages"].get("overfull", {}).get("rows", []) for s in r["switching"] if s]
+    if not reports:
+        program = Program("ddp-16x12", "ddp", 16, "DDP", ["--size=full", "--gib=12"], iterations=1)
+        row = {"program": "switch", "steps": {}, "failures": [], "switching": [], "capture_seconds": [], "comparisons": {}}
+        capture(launcher, row, "capture", program, 1)
+        reports = [s for s in row["switching"] if s]
+        result["capture"] = row
+    for s in reports:
+        if not s.get("bytes_out") or not s.get("seconds_out") or not s.get("seconds_in"):
+            continue
+        row = {"switching": s, "out_gb_per_second": s["bytes_out"] / s["seconds_out"] / 1e9,
+               "in_gb_per_second": s["bytes_in"] / s["seconds_in"] / 1e9}
+        row["out_share"] = row["out_gb_per_second"] / max(plain["out"])
+        row["in_share"] = row["in_gb_per_second"] / max(plain["in"])
+        row["times_faster_than_checkpoint"] = row["out_gb_per_second"] / (driver["bytes"] / driver["checkpoint_seconds"] / 1e9)
+        row["times_faster_than_restore"] = row["in_gb_per_second"] / (driver["bytes"] / driver["restore_seconds"] / 1e9)
+        row["passed"] = min(row["out_share"], row["in_share"]) >= 0.9 and row["times_faster_than_checkpoint"] >= 10
+        result["rows"].append(row)
+        say(f"switching: out {row['out_gb_per_second']:.1f} GB/s ({100 * row['out_share']:.0f} %), in "
+            f"{row['in_gb_per_second']:.1f} GB/s ({100 * row['in_share']:.0f} %)")
+    if not result["rows"]:
+        raise Failed("no run told its switching counters")
+    result["passed"] = all(r["passed"] for r in result["rows"])
+
+
+def attempt(launcher, batch, emulated, tries):
+    """Does a batch fit? Anything but running out of memory is a failure."""
+    program = Program("one", "one", 1, "", ["--size=medium", "--ddp", f"--batch={batch}"], iterations=2)
+    argv = program.argv(launcher)
+    if emulated:
+        got = launcher.prism(argv, f"batch-{batch}-emulated", 150, 1, f"trace-batch-{batch}", check=False)
+        launcher.forget(f"trace-batch-{batch}")
+        text = got["text"] + "".join(got["logs"].values())
+    else:
+        got = launcher.ranks(argv, 1, f"batch-{batch}", 90, check=False)
+        text = got["text"]
+    fits = got["code"] == 0
+    if not fits and "out of memory" not in text.lower():
+        raise Failed(f"batch {batch}: exit code {got['code']} without an out-of-memory error", parse.last_lines(got["text"]))
+    values = parse.read(got["text"]).get(0, {}).get("values", {})
+    tries.append({"batch": batch, "emulated": emulated, "fits": fits, "seconds": got["seconds"], "values": values})
+    say(f"batch {batch} {'emulated' if emulated else 'in full'}: {'fits' if fits else 'out of memory'} ({got['seconds']:.0f} s)")
+    return fits, values
+
+
+def exhaustion(launcher, result):
+    """One rank: the smallest batch that does not fit, in full and emulated."""
+    tries, start = [], time.monotonic()
+    _, four = attempt(launcher, 4, False, tries)
+    _, eight = attempt(launcher, 8, False, tries)
+    a, b = four["max_memory_allocated"], eight["max_memory_allocated"]
+    guess = 8 + int((eight["device_total"] - b) / max(1, (b - a) / 4))
+    low, high, stride = 8, None, 2
+    at = max(9, guess)
+    while high is None or high - low > 1:
+        if attempt(launcher, at, False, tries)[0]:
+            low = at
+            at = at + stride if high is None else (low + high) // 2
+        else:
+            high = at
+            # The guess is near: look a little below it first.
+            at = max(low + 1, high - stride, (low + high) // 2)
+        stride *= 2
+    below, _ = attempt(launcher, low, True, tries)
+    above, _ = attempt(launcher, high, True, tries)
+    row = {"first_failing_batch_full": high, "emulated_fits_below": below, "emulated_fits_there": above, "tries": tries,
+           "seconds": time.monotonic() - start, "passed": below and not above}
+    result["rows"].append(row)
+    result["passed"] = row["passed"]

@@ -1,0 +1,81 @@
+"""Stages that other scripts do, and what is refused."""
+
+import os
+import re
+
+from harness import parse
+from harness.launch import say
+from harness.memory import TOOLS
+
+HERE = os.path.dirname(TOOLS)
+
+# Name, world, what must be in the message. None: it is to be known what happens, not how.
+REFUSALS = [
+    ("graph", 2, r"graph"),
+    ("several", 2, r"ncclCommInitAll|several"),
+    ("gloo", 2, r"gloo"),
+    ("none", 2, r"NCCL"),
+]
+
+
+def refusals(launcher, result):
+    """What does not work, each with the message that the user gets."""
+    for name, world, wanted in REFUSALS:
+        argv = [launcher.options.python, os.path.join(TOOLS, "refused.py"), name]
+        got = launcher.prism(argv, f"refused-{name}", 120, world, f"trace-refused-{name}", check=False)
+        logs = "".join(got["logs"].values())
+        lines = [line for line in (got["text"] + logs).splitlines() if re.search(r"prism", line, re.I)]
+        row = {"program": name, "code": got["code"], "seconds": got["seconds"], "message": lines[-1] if lines else "",
+               "lines": parse.last_lines(got["text"])}
+        row["works"] = got["code"] == 0
+        row["passed"] = row["works"] or (got["code"] != -1 and any(re.search(wanted, line, re.I) for line in lines))
+        result["rows"].append(row)
+        launcher.forget(f"trace-refused-{name}")
+        say(f"{name}: exit code {row['code']}: {row['message']}")
+    result["passed"] = all(r["passed"] for r in result["rows"])
+
+
+def script(launcher, result, name, argv, seconds):
+    """One script; its folder of results is OUT/NAME."""
+    out = os.path.join(launcher.out, name)
+    os.makedirs(out, exist_ok=True)
+    if not os.path.exists(argv[0]):
+        result["errors"].append({"error": f"there is no {os.path.relpath(argv[0], HERE)}", "lines": []})
+        return
+    got = launcher.call(argv, name, seconds, check=False)
+    row = {"program": name, "code": got["code"], "seconds": got["seconds"], "lines": parse.last_lines(got["text"], 40),
+           "passed": got["code"] == 0}
+    result["rows"].append(row)
+    say(f"{name}: exit code {got['code']}" + "".join(f"\n    | {line}" for line in row["lines"][-12:]))
+
+
+def moetrain(launcher, result):
+    """moetrain's CUDA kernels plainly and under Prism, paced and nccl."""
+    for name in ("moetrain", "nccl"):
+        out = os.path.join(launcher.out, name)
+        script(launcher, result, name, [os.path.join(HERE, name + ".sh"), launcher.bin, launcher.lib, out], 280)
+    result["passed"] = bool(result["rows"]) and all(
+        r["passed"] and not re.search(r"DIFFERENT|: no$|rc=[1-9]", "\n".join(r["lines"]), re.M) for r in result["rows"])
+
+
+def external(launcher, result):
+    """Programs that no one here wrote, from --external."""
+    argv = [os.path.join(HERE, "external.py"), "--bin", launcher.bin, "--lib", launcher.lib, "--out",
+            os.path.join(launcher.out, "external"), "--python", launcher.options.python, "--sources", launcher.options.external]
+    script(launcher, result, "external", argv, 590)
+    result["passed"] = bool(result["rows"]) and all(r["passed"] for r in result["rows"])
+
+
+def slurm(launcher, result):
+    """A private Slurm on this machine's GPU, with Prism's plugins."""
+    argv = [os.path.join(HERE, "slurm.sh"), launcher.bin, launcher.lib, os.path.join(launcher.out, "slurm")]
+    script(launcher, result, "slurm", argv, 300)
+    result["passed"] = bool(result["rows"]) and all(r["passed"] for r in result["rows"])
+
+
+def two(launcher, result):
+    """Accuracy against real runs on two GPUs."""
+    argv = [os.path.join(HERE, "two"), os.path.dirname(launcher.bin), os.path.join(launcher.out, "two"), "--python",
+            launcher.options.python]
+    script(launcher, result, "two", argv, 590)
+    result["passed"] = bool(result["rows"]) and all(r["passed"] for r in result["rows"])

@@ -1,0 +1,208 @@
+"""Stages about time: full against emulated, emulated against predicted, kernels, cost of the library, pacing."""
+
+import json
+import os
+import re
+
+from harness import compare, parse
+from harness.functional import step, summary
+from harness.launch import Failed, folder_bytes, phase_numbers, read, say
+from harness.programs import Program, choose
+
+WARM = 5
+ERROR_LIMIT, PREDICTION_LIMIT = 0.01, 0.005
+# Captured and calibrated iterations; emulation goes on to the program's end.
+RECORDED = 6
+
+TURNS = [
+    Program("one", "one", 1, "a world of one rank", ["--size=medium", "--ddp"]),
+    Program("turns-2", "turns", 2, "two stages in turns", ["--size=medium", "--layers=16"]),
+    Program("turns-3", "turns", 3, "three stages in turns", ["--size=medium", "--layers=18"], sandbox="1"),
+]
+LARGER = [
+    Program("moe-8", "moe", 8, "TP 2 x EP 2 x DP 2", ["--size=medium", "--layers=2", "--batch=4"]),
+    Program("pp-16", "pp", 16, "1F1B, 16 stages", ["--size=medium", "--layers=16"], sandbox="5"),
+    Program("moe-32", "moe", 32, "TP 2 x EP 4 x DP 4", ["--size=medium", "--layers=1", "--batch=4", "--ep=4"]),
+    Program("pp-64", "pp", 64, "1F1B, 64 stages", ["--size=medium", "--layers=64"], sandbox="20"),
+]
+SOFT = [Program("moetrain", "moetrain", 4, "the example trainer", ["--tp=2", "--pp=2", "--exact-sums"])]
+
+
+def new_row(program):
+    return {"program": program.name, "about": program.about, "world": program.world, "sandbox": program.sandbox,
+            "arguments": program.arguments, "steps": {}, "comparisons": {}, "failures": []}
+
+
+def emulate_twice(launcher, row, program, count, arguments=()):
+    """Capture and calibration, then two emulations. Returns [(parsed sandbox rank, report), …]."""
+    argv, trace, rank = program.argv(launcher, iterations=count), f"trace-time-{program.name}", int(program.sandbox)
+    recorded = min(RECORDED, count)
+    runs = []
+    for name, phase in (("emulate-1", "auto"), ("emulate-2", "emulate")):
+        got = step(row, name, lambda p=phase, n=name: launcher.prism(
+            argv, f"{program.name}-{n}", 300, program.world, trace, p, program.sandbox, 0, program.environment,
+            arguments=[f"--iterations={recorded}", *arguments]))
+        if not got:
+            break
+        try:
+            runs.append((parse.complete(parse.read(got["text"]), [rank], count)[rank], got["report"]))
+        except parse.Incomplete as error:
+            row["failures"].append(f"{name}: {error}")
+            break
+    launcher.forget(trace)
+    return runs
+
+
+def timing(launcher, result):
+    """Programs whose ranks never compute at the same time: full runs on the one GPU against emulation."""
+    count = launcher.options.iterations
+    for program in choose(SOFT if launcher.options.soft else TURNS, launcher.options.programs):
+        row, rank, full = new_row(program), int(program.sandbox), []
+        for n in (1, 2):
+            argv = program.argv(launcher, iterations=count)
+            got = step(row, f"full-{n}", lambda a=argv, m=n: launcher.ranks(a, program.world, f"{program.name}-full-{m}", 120,
+                                                                            program.environment))
+            if got:
+                full.append(parse.complete(parse.read(got["text"]), range(program.world), count))
+        runs = emulate_twice(launcher, row, program, count)
+        row["full_seconds"] = [f[rank]["seconds"] for f in full]
+        row["emulated_seconds"] = [r["seconds"] for r, _ in runs]
+        row["reports"] = [report for _, report in runs]
+        row["versions"] = full[0][rank]["versions"] if full else ""
+        if full and runs:
+            row["times"] = [compare.times(row["full_seconds"], s, WARM) for s in row["emulated_seconds"]]
+            row["full_spread"] = [compare.spread(s, WARM) for s in row["full_seconds"]]
+            row["emulated_spread"] = [compare.spread(s, WARM) for s in row["emulated_seconds"]]
+            row["memory"] = compare.memory({rank: full[0][rank]}, {rank: runs[0][0]})
+            for t in row["times"]:
+                if t["error"] > ERROR_LIMIT:
+                    row["failures"].append(f"iteration time off by {100 * t['error']:.2f} % (full {t['full_median']:.6f} s, "
+                                           f"emulated {t['emulated_median']:.6f} s)")
+            if row["memory"]["equal"] is False:
+                row["failures"].append(f"max_memory_allocated differs: {row['memory']['bytes']}")
+        row["passed"] = not row["failures"] and len(runs) == 2
+        result["rows"].append(row)
+        say(summary(row) + f"\n    {[round(100 * t['error'], 3) for t in row.get('times', [])]} %")
+    result["passed"] = bool(result["rows"]) and all(r["passed"] for r in result["rows"])
+
+
+def larger(launcher, result):
+    """Larger worlds: emulated against predicted iterations. Self-consistency, not accuracy."""
+    count = launcher.options.iterations
+    for program in choose(SOFT if launcher.options.soft else LARGER, launcher.options.programs):
+        row = new_row(program)
+        runs = emulate_twice(launcher, row, program, count, ["--slices=2"])
+        row["emulated_seconds"] = [r["seconds"] for r, _ in runs]
+        row["reports"] = [report for _, report in runs]
+        row["errors"] = []
+        for seconds, report in zip(row["emulated_seconds"], row["reports"]):
+            predicted = (report.get("predicted_seconds") or {}).get("iterations") or []
+            if len(predicted) < 2:
+                row["failures"].append("the report has no prediction")
+                continue
+            wanted, got = compare.steady(predicted), compare.steady(seconds, WARM)
+            row["errors"].append(abs(got - wanted) / wanted)
+            if row["errors"][-1] > PREDICTION_LIMIT:
+                row["failures"].append(f"emulated {got:.6f} s, predicted {wanted:.6f} s: {100 * row['errors'][-1]:.2f} %")
+        row["passed"] = not row["failures"] and len(runs) == 2
+        result["rows"].append(row)
+        say(summary(row) + f"\n    {[round(100 * e, 3) for e in row['errors']]} %")
+    result["passed"] = bool(result["rows"]) and all(r["passed"] for r in result["rows"])
+
+
+def profile_of(launcher, name):
+    return json.loads(read(os.path.join(launcher.work, name)) or "{}")
+
+
+def kernels(launcher, result):
+    """Kernel durations of the sandbox rank in emulation against a plain run of the same rank's compute."""
+    program = Program("ddp-4", "ddp", 4, "DistributedDataParallel, one rank of four", ["--size=medium", "--layers=4"], iterations=8)
+    row, runs = new_row(program), []
+    for n in (1, 2):
+        argv = program.argv(launcher, f"--profile=plain{n}")
+        step(row, f"plain-{n}", lambda a=argv, m=n: launcher.ranks(a, 1, f"kernels-plain-{m}", 90))
+        runs.append(profile_of(launcher, f"plain{n}.0").get("kernels", {}))
+    trace = os.path.join(launcher.work, "profiled")
+    step(row, "emulate", lambda: launcher.prism(program.argv(launcher, f"--profile={trace}"), "kernels-emulate", 240, program.world,
+                                                "trace-kernels"))
+    emulated = profile_of(launcher, "profiled.0").get("kernels", {})
+    launcher.forget("trace-kernels")
+    own = [{k: v for k, v in r.items() if "nccl" not in k.lower()} for r in (*runs, emulated)]
+    if not all(own):
+        raise Failed("the profiler saw no kernels in one of the runs", [str(s) for s in row["steps"].values()])
+    row["natural"] = compare.kernels(own[0], own[1])
+    row["emulated"] = compare.kernels(own[0], own[2])
+    row["only_in_emulation"] = sorted(set(own[2]) - set(own[0]))
+    row["passed"] = not row["failures"] and row["emulated"]["share_within"] >= min(0.95, row["natural"]["share_within"])
+    result["rows"].append(row)
+    say(f"kernel time within the plain run's spread: {100 * row['emulated']['share_within']:.1f} % "
+        f"(plain against plain {100 * row['natural']['share_within']:.1f} %)")
+    result["passed"] = row["passed"]
+
+
+COST = re.compile(r"cost rank (\d+): (\S+) +(\d+) ns a call \(p10 (\d+), p90 (\d+)")
+
+
+def cost_lines(text):
+    return [{"rank": int(m[1]), "call": m[2], "median_ns": int(m[3]), "p10_ns": int(m[4]), "p90_ns": int(m[5])}
+            for m in COST.finditer(text)]
+
+
+def call_cost(launcher, result):
+    """Host nanoseconds a call, plainly and in each phase (gpu_cost)."""
+    program = os.path.join(launcher.bin, "gpu_cost")
+    if not os.path.exists(program):
+        result["errors"].append({"error": f"{program} is not there (make test-programs, tests/gpu/pack.sh)", "lines": []})
+        return
+    plain = launcher.ranks([program], 1, "cost-plain", 60)
+    row = {"program": "gpu_cost", "plain": cost_lines(plain["text"])}
+    got = launcher.prism([program], "cost-prism", 120, 2, "trace-cost")
+    row["emulate"] = cost_lines(got["text"])
+    row["capture"] = [c for n, t in got["logs"].items() if "capture" in n for c in cost_lines(t)]
+    row["calibrate"] = [c for n, t in got["logs"].items() if "calibrate" in n for c in cost_lines(t)]
+    launcher.forget("trace-cost")
+    row["passed"] = bool(row["plain"] and row["emulate"])
+    result["rows"].append(row)
+
+
+def cost(launcher, result):
+    """What the library costs: host time a call, iterations with recording, with torch.profiler; bytes an iteration."""
+    call_cost(launcher, result)
+    if launcher.options.soft:
+        result["passed"] = all(r["passed"] for r in result["rows"])
+        return
+    program = Program("one", "one", 1, "a world of one rank", ["--size=medium", "--ddp"], iterations=20)
+    row, argv = new_row(program), program.argv(launcher)
+    wanted = {}
+    for name, more in (("plain", []), ("profiler", ["--profile=cost"])):
+        got = step(row, name, lambda n=name, m=more: launcher.ranks([*argv, *m], 1, f"cost-{n}", 90))
+        wanted[name] = parse.read(got["text"]).get(0, {}).get("seconds", []) if got else []
+    got = step(row, "prism", lambda: launcher.prism(argv, "cost-one", 200, 1, "trace-cost-one"))
+    if got:
+        wanted["off"] = parse.read(got["text"]).get(0, {}).get("seconds", [])
+        wanted["on"] = phase_numbers(got["logs"], "calibrate").get(0, {}).get("seconds", [])
+        trace = os.path.join(launcher.work, "trace-cost-one")
+        parts = {n: folder_bytes(os.path.join(trace, n)) or os.path.getsize(os.path.join(trace, n)) for n in os.listdir(trace)}
+        row["trace_bytes"] = parts
+        row["trace_bytes_an_iteration"] = sum(v for n, v in parts.items() if n != "logs") / program.iterations
+        launcher.forget("trace-cost-one")
+    profile = profile_of(launcher, "cost.0")
+    if profile:
+        row["profiler_bytes_an_iteration"] = profile["trace_bytes"] / profile["iterations"]
+    row["seconds"] = wanted
+    row["medians"] = {n: compare.steady(s, WARM) for n, s in wanted.items() if len(s) > WARM}
+    row["passed"] = not row["failures"] and {"plain", "on", "off", "profiler"} <= set(row["medians"])
+    result["rows"].append(row)
+    say(f"seconds an iteration: {row['medians']}")
+    result["passed"] = all(r["passed"] for r in result["rows"])
+
+
+def pacing(launcher, result):
+    """Pacing error of every emulation of this visit, from its report."""
+    for name, stage in launcher.results["stages"].items():
+        for r in stage["rows"]:
+            for report in [r.get("report"), *r.get("reports", [])]:
+                if report and (report.get("pacing_us") or {}).get("gates"):
+                    result["rows"].append({"stage": name, "program": r["program"], "transport": report.get("transport"),
+                                           "pacing_us": report["pacing_us"]})
+    result["passed"] = bool(result["rows"])
