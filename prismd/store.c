@@ -9,6 +9,7 @@
 #include "c10d/replay.h"
 #include "c10d/server.h"
 #include "common/log.h"
+#include "prismd/gloo.h"
 #include "prismd/link.h"
 
 #define PORTS 65536
@@ -279,7 +280,7 @@ int store_replay(struct store *s, const void *log, size_t len, const uint32_t *l
                  struct prism_error *err)
 {
     s->recorded = c10d_log_decode(log, len, err);
-    if (!s->recorded)
+    if (!s->recorded || gloo_check(s->recorded, live, nlive, err))
         return -1;
     s->replay = c10d_replay_create(s->recorded, live, nlive, c10d_replay_apply_to_server, s->server);
     return c10d_replay_start(s->replay, err);
