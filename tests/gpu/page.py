@@ -1,0 +1,236 @@
+#!/usr/bin/env python3
+"""A page for docs/measurements from the results of tests/gpu/run. Every number comes from the files.
+
+  tests/gpu/page.py RESULTS.json... [--output docs/measurements/h200-pytorch.md]
+
+With several files (visits) a stage is taken from the last file that has it; a program of a stage too.
+"""
+
+import argparse
+import json
+import os
+
+
+def number(value, digits=3):
+    return "–" if value is None else f"{value:.{digits}g}" if isinstance(value, float) else f"{value:,}"
+
+
+def percent(value, digits=2):
+    return "–" if value is None else f"{100 * value:.{digits}f} %"
+
+
+def gigabytes(value):
+    return "–" if value is None else f"{value / 1e9:.1f}"
+
+
+def milliseconds(value):
+    return "–" if value is None else f"{1e3 * value:.3f}"
+
+
+def verdict(row):
+    return "passed" if row.get("passed") else "**FAILED**"
+
+
+def table(head, rows):
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    return lines + ["| " + " | ".join(str(c).replace("|", "\\|") for c in row) + " |" for row in rows] + [""]
+
+
+def equality(row, name):
+    c = row["comparisons"].get(name)
+    if not c:
+        return "–"
+    if c["bits_equal"]:
+        return "bits"
+    return ("digits, " if c["digits_equal"] else "") + f"{c['largest_difference']:.1e}"
+
+
+def took(row):
+    return ", ".join(f"{n} {s['seconds']:.0f} s" for n, s in row["steps"].items() if s.get("seconds") is not None)
+
+
+def failures(rows):
+    lines = []
+    for row in rows:
+        for text in row.get("failures", []):
+            lines.append(f"* {row['program']}: {text}")
+        for name, s in row.get("steps", {}).items():
+            if s.get("lines"):
+                lines += [f"  {name} ended with:", "", *("      " + line for line in s["lines"][-6:]), ""]
+    return [*lines, ""] if lines else []
+
+
+def functional(title):
+    def make(stage):
+        rows = [[r["program"], r["about"], r["world"], r["sandbox"], equality(r, "real-captured"), equality(r, "real-emulated"),
+                 {True: "equal", False: "**differs**", None: "–"}[r.get("memory", {}).get("equal")], took(r), verdict(r)]
+                for r in stage["rows"]]
+        return [f"## {title}", "",
+                "Losses of real NCCL against those captured (all ranks) and emulated (the sandbox rank): equal in every bit, in the "
+                "six printed decimals, or the largest relative difference. Sums over more than two ranks are made in another order "
+                "than NCCL's. Memory: torch.cuda.max_memory_allocated, full against emulated.", "",
+                *table(["program", "", "world", "sandbox", "real, captured", "real, emulated", "memory", "took", ""], rows),
+                *failures(stage["rows"])]
+    return make
+
+
+def overfull(stage):
+    rows = []
+    for r in stage["rows"]:
+        s, bound = (r["switching"] or [None])[0] or {}, r.get("bound", {})
+        rows.append([r["program"], r["world"], gigabytes(r.get("memory_bytes")), gigabytes(r.get("device_bytes")),
+                     number(s.get("evictions")), gigabytes(s.get("bytes_out")), gigabytes(s.get("bytes_in")),
+                     number((r["capture_seconds"] or [None])[0]), number(bound.get("seconds")), gigabytes(s.get("host_bytes")),
+                     gigabytes(s.get("spilled_bytes")), equality(r, "other-order"),
+                     equality(r, "accumulated-captured") + f" (allowed {r['tolerance']:.0e})", verdict(r)])
+    return ["## Worlds that do not fit on the device", "",
+            "Captured twice, with two orders of eviction, and run on real NCCL with the same batch in micro-steps. Lower bound: every "
+            "rank's compute alone on the device plus the bytes moved at the speed of a plain pinned copy. GB are 1e9 bytes.", "",
+            *table(["program", "ranks", "memory GB", "device GB", "evictions", "out GB", "in GB", "capture s", "lower bound s",
+                    "host GB", "disk GB", "two orders", "against micro-steps", ""], rows), *failures(stage["rows"])]
+
+
+def switch(stage):
+    rows = [[f"{r['out_gb_per_second']:.1f}", percent(r["out_share"], 0), f"{r['in_gb_per_second']:.1f}", percent(r["in_share"], 0),
+             f"{r['times_faster_than_checkpoint']:.1f}", f"{r['times_faster_than_restore']:.1f}", verdict(r)] for r in stage["rows"]]
+    plain = stage.get("copies", {}).get("gb_per_second", {})
+    said = "; ".join(f"{n} {', '.join(f'{v:.1f}' for v in values)}" for n, values in plain.items())
+    return ["## Speed of switching", "", f"Plain pinned copies in the same visit, GB/s: {said}.", "",
+            *table(["out GB/s", "of plain", "in GB/s", "of plain", "times cuCheckpointProcess out", "in", ""], rows)]
+
+
+def timing(stage):
+    rows = []
+    for r in stage["rows"]:
+        for n, t in enumerate(r.get("times", [])):
+            full, mine = r["full_spread"][0], r["emulated_spread"][n]
+            rows.append([r["program"] if n == 0 else "", r["world"], full["count"], milliseconds(t["full_median"]),
+                         percent(t["natural_spread"]), f"{milliseconds(full['p5'])} – {milliseconds(full['p95'])}",
+                         milliseconds(t["emulated_median"]), f"{milliseconds(mine['p5'])} – {milliseconds(mine['p95'])}",
+                         percent(t["error"]), {True: "equal", False: "**differs**", None: "–"}[r["memory"]["equal"]]])
+    return ["## Iteration time: full against emulated", "",
+            "Ranks that never compute at the same time, in full on the one GPU (twice) and emulated (twice). Medians after the first "
+            "iterations; p5 – p95 beside them.", "",
+            *table(["program", "world", "iterations", "full ms", "run to run", "p5 – p95", "emulated ms", "p5 – p95", "error", "memory"],
+                   rows), *failures(stage["rows"])]
+
+
+def larger(stage):
+    rows = [[r["program"], r["about"], r["world"], ", ".join(percent(e) for e in r.get("errors", [])), took(r), verdict(r)]
+            for r in stage["rows"]]
+    return ["## Larger worlds: emulated against predicted", "", "Self-consistency, not accuracy: both come from the same graph.", "",
+            *table(["program", "", "world", "difference of each run", "took", ""], rows), *failures(stage["rows"])]
+
+
+def kernels(stage):
+    lines = ["## Kernel durations", "", "torch.profiler: the sandbox rank in emulation against a plain run of the same compute.", ""]
+    for r in stage["rows"]:
+        lines += [f"Share of kernel time within the plain run's 5th to 95th percentile: {percent(r['emulated']['share_within'], 1)}; a "
+                  f"second plain run: {percent(r['natural']['share_within'], 1)}.", ""]
+        shown = [[k["kernel"][:60], k["count"][0], k["count"][1], number(float(k["median_us"][0]), 5), number(float(k["median_us"][1]), 5),
+                  "yes" if k["within"] else "no"] for k in r["emulated"]["kernels"][:12]]
+        lines += table(["kernel", "plain", "emulated", "plain us", "emulated us", "within"], shown)
+    return lines
+
+
+def exhaustion(stage):
+    rows = [[r["first_failing_batch_full"], "yes" if r["emulated_fits_below"] else "**no**", "yes" if r["emulated_fits_there"] else "no",
+             verdict(r)] for r in stage["rows"]]
+    return ["## Where memory runs out", "", "A world of one rank; the smallest batch that the full run cannot hold.", "",
+            *table(["batch that fails in full", "emulated: one less fits", "emulated: that one fits", ""], rows)]
+
+
+def cost(stage):
+    lines = ["## Cost of the library", ""]
+    for r in stage["rows"]:
+        if "plain" in r:
+            calls = [[phase, c["call"], c["median_ns"], c["p10_ns"], c["p90_ns"]] for phase in ("plain", "capture", "calibrate", "emulate")
+                     for c in r.get(phase, []) if c["rank"] == 0]
+            lines += table(["", "call", "ns", "p10", "p90"], calls)
+        else:
+            lines += table(["plain ms", "recording off ms", "recording on ms", "torch.profiler ms", "trace bytes an iteration",
+                            "profiler's bytes an iteration"],
+                           [[*(milliseconds(r["medians"].get(n)) for n in ("plain", "off", "on", "profiler")),
+                             number(r.get("trace_bytes_an_iteration")), number(r.get("profiler_bytes_an_iteration"))]])
+    return lines
+
+
+def refusals(stage):
+    rows = [[r["program"], r["code"], "works" if r["works"] else r["message"]] for r in stage["rows"]]
+    return ["## What does not work", "", *table(["program", "exit code", "what the user sees"], rows)]
+
+
+def pacing(stage):
+    rows = [[r["stage"], r["program"], r["transport"], r["pacing_us"]["gates"],
+             *(number(r["pacing_us"].get(q), 4) for q in ("p50", "p95", "p99", "max"))] for r in stage["rows"]]
+    return ["## Pacing error", "", "Microseconds between an operation's intended end and its end.", "",
+            *table(["stage", "program", "transport", "operations", "median", "p95", "p99", "max"], rows)]
+
+
+def scripts(title):
+    def make(stage):
+        lines = [f"## {title}", ""]
+        for r in stage["rows"]:
+            lines += [f"{r['program']}: exit code {r['code']} after {r['seconds']:.0f} s.", "",
+                      *("    " + line for line in r["lines"][-25:]), ""]
+        return lines
+    return make
+
+
+SECTIONS = {
+    "programs": functional("PyTorch programs"), "assistants": functional("Transport nccl"), "moetrain": scripts("moetrain"),
+    "overfull": overfull, "switch": switch, "timing": timing, "larger": larger, "kernels": kernels, "memory": exhaustion, "cost": cost,
+    "pacing": pacing, "refusals": refusals, "external": scripts("Programs that no one here wrote"), "slurm": scripts("Slurm"),
+    "two": scripts("Two GPUs"),
+}
+
+
+def merge(files):
+    """Stage name → (file, stage); rows of later files replace those of the same program."""
+    stages = {}
+    for name, result in files:
+        for title, stage in result["stages"].items():
+            if title in stages and title in ("programs", "assistants", "overfull", "timing", "larger"):
+                new = {r["program"] for r in stage["rows"]}
+                kept = [r for r in stages[title][1]["rows"] if r["program"] not in new]
+                stage = {**stage, "rows": kept + stage["rows"], "passed": all(r.get("passed") for r in kept + stage["rows"])}
+            if stage["rows"] or title not in stages:
+                stages[title] = (name, stage)
+    return stages
+
+
+def page(files):
+    """Markdown of [(file name, results), …]."""
+    last = files[-1][1]
+    versions = sorted({r["versions"] for _, f in files for s in f["stages"].values() for r in s["rows"] if r.get("versions")})
+    lines = ["# PyTorch on " + "; ".join(last["machine"].get("gpus") or ["no GPU"]), "",
+             "Made by tests/gpu/page.py from " + ", ".join(f"{n} ({f['started']})" for n, f in files) + "; repeat it with tests/gpu/run.", "",
+             *(f"* {v}" for v in versions), *(f"* {k}: {v}" for k, v in last["machine"].items() if k != "gpus"), ""]
+    stages = merge(files)
+    lines += table(["stage", "", "rows", "seconds", "from"],
+                   [[n, verdict(s), len(s["rows"]), f"{s['seconds']:.0f}", f] for n, (f, s) in stages.items()])
+    for name, make in SECTIONS.items():
+        if name in stages:
+            stage = stages[name][1]
+            lines += make(stage) if stage["rows"] else [f"## {name}", "", "No result.", ""]
+            for error in stage["errors"]:
+                lines += [f"{error['error']}", "", *("    " + line for line in error["lines"]), ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("results", nargs="+")
+    p.add_argument("--output", default="docs/measurements/h200-pytorch.md")
+    options = p.parse_args()
+    files = []
+    for path in options.results:
+        with open(path, encoding="utf-8") as text:
+            files.append((os.path.basename(path), json.load(text)))
+    with open(options.output, "w", encoding="utf-8") as out:
+        out.write(page(files))
+    print(options.output)
+
+
+if __name__ == "__main__":
+    main()

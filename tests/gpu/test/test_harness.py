@@ -1,0 +1,125 @@
+"""Does the harness see what is wrong? Every comparison is given a planted difference that it must find."""
+
+import copy
+import os
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+from harness import compare, parse  # noqa: E402
+
+
+def line(rank, iteration, loss, seconds=0.5):
+    return f"rank {rank} iteration {iteration} loss {loss:.9g} grad_norm 1.5 seconds {seconds:.9f} loss_bits {loss.hex()}"
+
+
+OUTPUT = "\n".join(["warning: something", *(line(r, i, 7.0 - i / 8 + r / 64) for r in range(2) for i in range(3)),
+                    "rank 0 max_memory_allocated 1000", "rank 1 max_memory_allocated 2000", "rank 0 device_used 1.5e+09",
+                    "rank 0 versions torch 2.11.0 nccl 2.28.9"])
+
+
+class Parse(unittest.TestCase):
+    def test_reads_iterations_values_and_versions(self):
+        ranks = parse.complete(parse.read(OUTPUT), range(2), 3)
+        self.assertEqual(ranks[1]["loss"], [7.015625, 6.890625, 6.765625])
+        self.assertEqual(ranks[0]["values"], {"max_memory_allocated": 1000, "device_used": 1500000000})
+        self.assertEqual(ranks[0]["versions"], "torch 2.11.0 nccl 2.28.9")
+
+    def test_moetrain_prints_what_it_reads(self):
+        text = "rank 3 iteration 0 loss 5.5 grad_norm 2.0 seconds 0.01 loss_bits 0x40b00000 grad_bits 0x40000000"
+        self.assertEqual(parse.read(text)[3]["bits"], ["0x40b00000"])
+
+    def test_a_missing_rank_or_iteration_is_an_error(self):
+        with self.assertRaisesRegex(parse.Incomplete, "rank 2 printed 0 of 3"):
+            parse.complete(parse.read(OUTPUT), range(3), 3)
+        with self.assertRaisesRegex(parse.Incomplete, "rank 0 printed 3 of 4"):
+            parse.complete(parse.read(OUTPUT), [0], 4)
+        with self.assertRaisesRegex(parse.Incomplete, "out of order"):
+            parse.read(line(0, 1, 2.0))
+
+
+class Numbers(unittest.TestCase):
+    def setUp(self):
+        self.wanted = parse.read(OUTPUT)
+
+    def changed(self, rank, iteration, loss):
+        text = OUTPUT.replace(line(rank, iteration, self.wanted[rank]["loss"][iteration]), line(rank, iteration, loss))
+        self.assertNotEqual(text, OUTPUT)
+        return parse.read(text)
+
+    def test_equal_runs_are_equal(self):
+        verdict = compare.numbers(self.wanted, copy.deepcopy(self.wanted), 0.0)
+        self.assertTrue(verdict["bits_equal"] and verdict["digits_equal"] and verdict["within"])
+        self.assertEqual(verdict["ranks"], 2)
+
+    def test_one_bit_is_found(self):
+        loss = self.wanted[1]["loss"][2]
+        verdict = compare.numbers(self.wanted, self.changed(1, 2, float.fromhex((loss + 2**-40).hex())), 1e-6)
+        self.assertFalse(verdict["bits_equal"])
+        self.assertTrue(verdict["digits_equal"])
+        self.assertTrue(verdict["within"])
+        self.assertEqual(verdict["first_difference"], [1, 2])
+
+    def test_a_digit_is_found(self):
+        verdict = compare.numbers(self.wanted, self.changed(0, 1, self.wanted[0]["loss"][1] + 1e-5), 1e-8)
+        self.assertFalse(verdict["digits_equal"] or verdict["within"])
+        self.assertAlmostEqual(verdict["largest_difference"], 1e-5 / 6.875, delta=1e-8)
+
+    def test_nan_zero_and_missing_iterations_are_differences(self):
+        self.assertFalse(compare.numbers(self.wanted, self.changed(0, 0, float("nan")), 1.0)["within"])
+        self.assertFalse(compare.numbers(self.wanted, self.changed(0, 0, 0.0), 1.0)["within"])
+        short = copy.deepcopy(self.wanted)
+        short[0]["loss"].pop()
+        self.assertFalse(compare.numbers(self.wanted, short, 1.0)["within"])
+
+    def test_no_rank_in_common_is_no_success(self):
+        verdict = compare.numbers(self.wanted, {}, 1.0)
+        self.assertFalse(verdict["bits_equal"] or verdict["digits_equal"] or verdict["within"])
+
+
+class Memory(unittest.TestCase):
+    def test_a_byte_is_found(self):
+        wanted = parse.read(OUTPUT)
+        self.assertTrue(compare.memory(wanted, copy.deepcopy(wanted))["equal"])
+        got = parse.read(OUTPUT.replace("allocated 2000", "allocated 2001"))
+        self.assertIs(compare.memory(wanted, got)["equal"], False)
+        self.assertEqual(compare.memory(wanted, got)["bytes"][1], [2000, 2001])
+
+    def test_not_told_is_not_equal(self):
+        got = parse.read(OUTPUT.replace("rank 1 max_memory_allocated", "rank 1 something_else"))
+        self.assertIsNone(compare.memory(parse.read(OUTPUT), got)["equal"])
+
+
+class Times(unittest.TestCase):
+    def test_error_is_that_of_the_medians_after_the_first(self):
+        verdict = compare.times([[9, 1.0, 1.0, 1.2], [9, 1.1, 1.1, 1.1]], [50, 1.26, 1.26, 1.0])
+        self.assertAlmostEqual(verdict["full_median"], 1.05)
+        self.assertAlmostEqual(verdict["error"], 0.2)
+        self.assertAlmostEqual(verdict["natural_spread"], 0.1 / 1.05)
+
+    def test_a_slow_kernel_is_outside(self):
+        plain = {"gemm": [10.0 + i / 10 for i in range(20)], "norm": [1.0] * 20}
+        good = compare.kernels(plain, {"gemm": [11.0] * 20, "norm": [1.0] * 20})
+        self.assertEqual(good["share_within"], 1.0)
+        bad = compare.kernels(plain, {"gemm": [12.5] * 20, "norm": [1.0] * 20, "extra": [1.0]})
+        self.assertLess(bad["share_within"], 0.1)
+        self.assertEqual(bad["only_in_one"], ["extra"])
+
+
+class Page(unittest.TestCase):
+    def test_a_failed_row_shows(self):
+        import page
+        result = {"machine": {"gpus": ["GPU"]}, "started": "now", "facts": {}, "stages": {"programs": {
+            "passed": False, "seconds": 3.0, "errors": [], "rows": [
+                {"program": "ddp", "about": "x", "world": 2, "sandbox": "0", "passed": False, "steps": {}, "comparisons": {},
+                 "failures": ["real-captured: losses differ by 1.0e-02"]}]}}}
+        with tempfile.TemporaryDirectory():
+            text = page.page([("results.json", result)])
+        self.assertIn("losses differ by 1.0e-02", text)
+        self.assertIn("FAILED", text)
+
+
+if __name__ == "__main__":
+    unittest.main()
