@@ -74,6 +74,10 @@ static void set_identity(struct rank *r)
     set_number("PRISM_RANK", r->number);
     setenv("PRISM_SOCKET", r->daemon->socket_name, 1);
     setenv("PRISM_KEY", r->daemon->key, 1);
+    if (r->daemon->phase == PHASE_CAPTURE)
+        setenv("PRISM_WIDEN_CONNECTIONS", "1", 1); /* else the program's own number of hardware queues rules */
+    else
+        unsetenv("PRISM_WIDEN_CONNECTIONS");
     if (r->daemon->transport == TRANSPORT_NCCL)
         setenv("NCCL_NVLS_ENABLE", "0", 1); /* as in the assistants */
     const char *before = getenv("LD_PRELOAD");

@@ -1,7 +1,8 @@
 /* environment.h - the variables that CUDA reads when it starts: CUDA sees Prism's values, the program its own.
  *
- *   CUDA_DEVICE_MAX_CONNECTIONS   hardware queues. Each stream that stands at a closed gate holds one, so CUDA gets 32, the
- *                                 most there are (ranks only).
+ *   CUDA_DEVICE_MAX_CONNECTIONS   hardware queues. In capture (PRISM_WIDEN_CONNECTIONS, set by prismd) each stream that
+ *                                 stands at a closed gate holds one, so CUDA gets 32, the most there are; in later phases
+ *                                 the program's own value rules (gate_kernel.h).
  *   CUDA_VISIBLE_DEVICES          the rank's one physical device (PRISM_DEVICE), where devices are logical (device.h).
  *
  * They are changed only around the calls that make CUDA read them. Calls may nest and come from several threads.

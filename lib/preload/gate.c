@@ -8,6 +8,7 @@
 #include "common/log.h"
 #include "graph/graph.h"
 #include "preload/events.h"
+#include "preload/gate_kernel.h"
 #include "preload/heap.h"
 #include "preload/local.h"
 #include "preload/preload.h"
@@ -17,27 +18,79 @@
 
 /* --- pieces --- */
 
-static CUdeviceptr word_address(const struct gate *g, enum gate_word word)
+static CUdeviceptr word_address(const struct gate *g, size_t offset)
 {
-    static const size_t offsets[] = {
-        [GATE_ARRIVE] = offsetof(struct region_slot, arrive),
-        [GATE_READY] = offsetof(struct region_slot, ready),
-        [GATE_GO] = offsetof(struct region_slot, go),
-        [GATE_DONE] = offsetof(struct region_slot, done),
-    };
-    return session.region_device + g->use.slot * sizeof(struct region_slot) + offsets[word];
+    return session.region_device + g->use.slot * sizeof(struct region_slot) + offset;
 }
 
-void gate_write(const struct gate *g, enum gate_word word)
+static const struct word {
+    unsigned bit;
+    size_t offset;
+    CUstreamBatchMemOpType type;
+    unsigned flags;
+} words_in_order[] = {
+    {GATE_ARRIVE, offsetof(struct region_slot, arrive), CU_STREAM_MEM_OP_WRITE_VALUE_32, CU_STREAM_WRITE_VALUE_DEFAULT},
+    {GATE_READY, offsetof(struct region_slot, ready), CU_STREAM_MEM_OP_WAIT_VALUE_32, CU_STREAM_WAIT_VALUE_GEQ},
+    {GATE_GO, offsetof(struct region_slot, go), CU_STREAM_MEM_OP_WAIT_VALUE_32, CU_STREAM_WAIT_VALUE_GEQ},
+    {GATE_DONE, offsetof(struct region_slot, done), CU_STREAM_MEM_OP_WRITE_VALUE_32, CU_STREAM_WRITE_VALUE_DEFAULT},
+};
+#define WORDS (sizeof words_in_order / sizeof *words_in_order)
+
+static void pass_one(CUstream stream, const CUstreamBatchMemOpParams *op)
 {
-    CUDA_MUST(driver(cuStreamWriteValue32)(g->stream->handle, word_address(g, word), g->use.generation,
-                                           CU_STREAM_WRITE_VALUE_DEFAULT));
+    if (op->operation == CU_STREAM_MEM_OP_WAIT_VALUE_32)
+        CUDA_MUST(driver(cuStreamWaitValue32)(stream, op->waitValue.address, op->waitValue.value, op->waitValue.flags));
+    else
+        CUDA_MUST(driver(cuStreamWriteValue32)(stream, op->writeValue.address, op->writeValue.value, op->writeValue.flags));
 }
 
-void gate_wait(const struct gate *g, enum gate_word word)
+/* Drivers and devices differ in what they take in batches, so a refusal is an answer and not an error. */
+static void pass_all(CUstream stream, CUstreamBatchMemOpParams *ops, unsigned n)
 {
-    CUDA_MUST(driver(cuStreamWaitValue32)(g->stream->handle, word_address(g, word), g->use.generation,
-                                          CU_STREAM_WAIT_VALUE_GEQ));
+    static bool refused;
+    CUresult r = n > 1 && !refused ? driver(cuStreamBatchMemOp)(stream, n, ops, 0) : CUDA_ERROR_NOT_SUPPORTED;
+    if (!r)
+        return;
+    if (r != CUDA_ERROR_NOT_SUPPORTED)
+        session_cuda_failed("cuStreamBatchMemOp", (int)r);
+    refused |= n > 1;
+    for (unsigned i = 0; i < n; i++)
+        pass_one(stream, &ops[i]);
+}
+
+static CUdeviceptr address_if(const struct gate *g, bool wanted, size_t offset)
+{
+    return wanted ? word_address(g, offset) : 0;
+}
+
+/* ready is before go, so a kernel that waits for go has waited for both. */
+static void pass_by_kernel(const struct gate *g, unsigned words)
+{
+    size_t awaited = words & GATE_GO ? offsetof(struct region_slot, go) : offsetof(struct region_slot, ready);
+    gate_kernel_launch(g->stream->handle, address_if(g, words & GATE_ARRIVE, offsetof(struct region_slot, arrive)),
+                       word_address(g, awaited), address_if(g, words & GATE_DONE, offsetof(struct region_slot, done)),
+                       g->use.generation);
+}
+
+void gate_pass(const struct gate *g, unsigned words)
+{
+    CUstreamBatchMemOpParams ops[WORDS];
+    unsigned n = 0;
+    if (g->kernel && (words & (GATE_READY | GATE_GO))) {
+        pass_by_kernel(g, words);
+        return;
+    }
+    memset(ops, 0, sizeof ops);
+    for (size_t i = 0; i < WORDS; i++) {
+        const struct word *w = &words_in_order[i];
+        if (!(words & w->bit))
+            continue;
+        ops[n].waitValue.operation = w->type; /* a write has the same members */
+        ops[n].waitValue.address = word_address(g, w->offset);
+        ops[n].waitValue.value = g->use.generation;
+        ops[n++].waitValue.flags = w->flags;
+    }
+    pass_all(g->stream->handle, ops, n);
 }
 
 /* How much of bytes at offset lies in one registered chunk. */
@@ -214,7 +267,7 @@ void gate_issue(struct comm *c, const struct operation *o, uint32_t n)
     check_streams(o, n);
     if (local_issue(c, o, n))
         return;
-    struct msg_part *parts = malloc(n * sizeof *parts);
+    struct msg_part few[8], *parts = n <= sizeof few / sizeof *few ? few : malloc(n * sizeof *parts);
     if (!parts)
         abort();
     for (uint32_t i = 0; i < n; i++)
@@ -231,10 +284,12 @@ void gate_issue(struct comm *c, const struct operation *o, uint32_t n)
                             .slot = g.use.slot,
                             .generation = g.use.generation};
     g.node = node_send_comm(&node, parts, n);
+    g.kernel = gate_kernel_wanted(g.stream);
     g.stream->gated = true;
     g.stream->slot = g.use.slot;
     g.stream->generation = g.use.generation;
     enqueue(&g);
     tie_streams(g.stream, o, n, false);
-    free(parts);
+    if (parts != few)
+        free(parts);
 }

@@ -1,8 +1,8 @@
 /* gate.h - one gate: what stands on the stream for one group of operations on one communicator.
  *
  *     capture   copy inputs to the heap · arrive · wait go · copy results from the heap · done
- *     paced     [pre] · arrive · wait ready · copy results · wait go · [post] · done
- *     nccl      [pre] · arrive · the prune plan's calls on the shrunk communicator · wait go · [post] · done
+ *     paced     [pre] · arrive · wait ready · copy results · wait go · done · [post]
+ *     nccl      [pre] · arrive · the prune plan's calls on the shrunk communicator · wait go · done · [post]
  *               (calibration: … · wait ready · copy the recorded results over · wait go · …)
  *
  * session_lock held throughout.
@@ -27,6 +27,7 @@ struct gate {
     const struct msg_part *parts; /* as many; offsets within the region, bytes 0 = nothing to copy */
     uint32_t n;
     struct stream *stream;
+    bool kernel; /* the waits are kernels (gate_kernel.h) */
     struct slot_use use;
     uint32_t node;
 };
@@ -36,10 +37,10 @@ void gate_capture_enqueue(const struct gate *g);
 void gate_paced_enqueue(const struct gate *g);
 void gate_nccl_enqueue(const struct gate *g, struct shrunk *shrunk);
 
-/* The pieces: the stream writes or awaits the gate's generation in a word of its slot. */
-enum gate_word { GATE_ARRIVE, GATE_READY, GATE_GO, GATE_DONE };
-void gate_write(const struct gate *g, enum gate_word word);
-void gate_wait(const struct gate *g, enum gate_word word);
+/* The pieces. The stream goes over some words of the gate's slot, in this order: writes arrive, awaits ready, awaits go,
+ * writes done. One call of the driver for all of them. */
+enum gate_words { GATE_ARRIVE = 1, GATE_READY = 2, GATE_GO = 4, GATE_DONE = 8 };
+void gate_pass(const struct gate *g, unsigned words);
 void gate_copy_inputs(const struct gate *g);
 bool gate_has_outputs(const struct gate *g);
 void gate_copy_outputs(const struct gate *g);

@@ -4,8 +4,11 @@
 void gate_capture_enqueue(const struct gate *g)
 {
     gate_copy_inputs(g);
-    gate_write(g, GATE_ARRIVE);
-    gate_wait(g, GATE_GO);
+    if (!gate_has_outputs(g)) {
+        gate_pass(g, GATE_ARRIVE | GATE_GO | GATE_DONE);
+        return;
+    }
+    gate_pass(g, GATE_ARRIVE | GATE_GO);
     gate_copy_outputs(g);
-    gate_write(g, GATE_DONE);
+    gate_pass(g, GATE_DONE);
 }

@@ -127,7 +127,7 @@ void gate_nccl_enqueue(const struct gate *g, struct shrunk *s)
         abort();
     struct run messages = {.gate = g, .shrunk = s, .parts = parts, .scale = 1, .plan = plan_messages(g, s, parts)};
     struct times_entry *times = times_begin(g->stream, g->node);
-    gate_write(g, GATE_ARRIVE);
+    gate_pass(g, GATE_ARRIVE);
     run_collectives(g, s, false);
     if (messages.plan)
         run_calls(&messages, false);
@@ -139,12 +139,11 @@ void gate_nccl_enqueue(const struct gate *g, struct shrunk *s)
     NCCL_MUST(real_nccl(GroupEnd)());
     frame.real_ns += clock_now_ns() - began;
     if (gate_has_outputs(g)) {
-        gate_wait(g, GATE_READY);
+        gate_pass(g, GATE_READY);
         gate_copy_outputs(g);
     }
-    gate_wait(g, GATE_GO);
+    gate_pass(g, GATE_GO | GATE_DONE);
     times_end(g->stream, times);
-    gate_write(g, GATE_DONE);
     coll_plan_destroy((struct coll_plan *)(uintptr_t)messages.plan);
     free(parts);
 }

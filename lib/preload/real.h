@@ -59,6 +59,7 @@ bool real_is_excluded(const void *address);
     F(cuMemHostRegister) F(cuMemHostGetDevicePointer) F(cuMemcpyAsync) F(cuMemcpyDtoHAsync) F(cuMemcpyHtoDAsync)       \
     F(cuMemcpyDtoDAsync) F(cuMemcpyDtoH) F(cuMemAlloc) F(cuMemFree) F(cuPointerGetAttribute) F(cuStreamCreate)         \
     F(cuStreamGetFlags) F(cuStreamWaitEvent) F(cuStreamWaitValue32) F(cuStreamWriteValue32) F(cuStreamIsCapturing)     \
+    F(cuStreamBatchMemOp) F(cuStreamDestroy) F(cuModuleLoadData) F(cuModuleGetFunction) F(cuLaunchKernel)               \
     F(cuStreamSynchronize) F(cuThreadExchangeStreamCaptureMode) F(cuEventCreate) F(cuEventDestroy) F(cuEventRecord)    \
     F(cuEventQuery) F(cuEventElapsedTime) F(cuGetErrorName) F(cuStreamQuery) F(cuMemGetInfo) F(cuMemCreate)            \
     F(cuMemRelease) F(cuMemMap) F(cuMemUnmap) F(cuMemSetAccess) F(cuMemAddressReserve) F(cuMemAddressFree)              \

@@ -11,6 +11,7 @@
 
 #include "preload/environment.h"
 #include "preload/finish.h"
+#include "preload/gate_kernel.h"
 #include "preload/preload.h"
 #include "preload/real.h"
 #include "preload/slots.h"
@@ -164,6 +165,8 @@ static void set_up_cuda(void)
     environment_leave();
     session_register(REGION_HEAP_OFFSET);
     CUDA_MUST(driver(cuMemHostGetDevicePointer)(&session.region_device, session.region, 0));
+    if (session.phase != PHASE_CAPTURE)
+        gate_kernel_load();
     if (session.record_times)
         times_start();
     finish_arm();

@@ -63,7 +63,7 @@ struct msg_welcome {
     uint32_t phase, transport;
     uint32_t world, rank;
     uint32_t record_times; /* 1: put timing events around nodes and send MSG_TIMES */
-    uint32_t gate_kind;    /* 0: stream wait value */
+    uint32_t unused0;
     uint32_t max_waiting;  /* streams with groups not ended yet that the preload library lets through at most */
     uint32_t unused;
     uint64_t region_size;

@@ -6,7 +6,7 @@ SOFTGPU_CFLAGS := -Ilib/abi
 
 SOFTGPU_CUDA_SOURCES := core/clock.c core/context.c core/device.c core/gate.c core/memory.c core/profile.c core/ranges.c \
 	core/shared.c core/stream.c cuda/copy.c cuda/device_api.c cuda/launch.c cuda/library.c cuda/memop.c \
-	cuda/memory_api.c cuda/per_thread.c cuda/pool.c cuda/stream_api.c cuda/unsupported.c cuda/vmm.c
+	cuda/memory_api.c cuda/module.c cuda/per_thread.c cuda/pool.c cuda/stream_api.c cuda/unsupported.c cuda/vmm.c
 SOFTGPU_CUDART_SOURCES := cudart/copy.c cudart/device.c cudart/library.c cudart/memory.c cudart/per_thread.c \
 	cudart/stream.c
 

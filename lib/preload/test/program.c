@@ -135,6 +135,40 @@ static void act_waiting(int n)
     tear_down();
 }
 
+/* Gates on n streams that never open: does a fill on another stream go on? */
+static void act_beside(int n)
+{
+    cudaStream_t s;
+    set_up();
+    for (int i = 0; i < n; i++) {
+        CHECK(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
+        CHECK(ncclAllReduce(buffer, buffer, 1, ncclFloat, ncclSum, comm, s));
+    }
+    usleep(200000);
+    CHECK(cudaMemsetAsync(buffer, 0, sizeof host, stream));
+    int looks = 0;
+    while (cudaStreamQuery(stream) == cudaErrorNotReady && looks++ < 500)
+        usleep(1000);
+    printf("the other stream %s\n", looks < 500 ? "runs" : "stands");
+    _exit(0);
+}
+
+/* The same with waits of the program's own, which hold as many hardware queues as CUDA was given. */
+static void act_queues(int n)
+{
+    cudaStream_t s;
+    CUdeviceptr word;
+    set_up();
+    CHECK(cuMemAlloc(&word, 4));
+    CHECK(cudaMemset((void *)word, 0, 4));
+    CHECK(cudaDeviceSynchronize());
+    for (int i = 0; i < n; i++) {
+        CHECK(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
+        CHECK(cuStreamWaitValue32((CUstream)s, word, 1, CU_STREAM_WAIT_VALUE_GEQ));
+    }
+    act_beside(0);
+}
+
 static void act_fork(void)
 {
     act_allreduce();
@@ -397,10 +431,15 @@ int main(int argc, char **argv)
             acts[i].act();
             return 0;
         }
-    if (!strcmp(act, "waiting") && argc > 2) {
-        act_waiting(atoi(argv[2]));
-        return 0;
-    }
+    static const struct {
+        const char *name;
+        void (*act)(int);
+    } counted[] = {{"waiting", act_waiting}, {"beside", act_beside}, {"queues", act_queues}};
+    for (size_t i = 0; i < sizeof counted / sizeof *counted; i++)
+        if (!strcmp(act, counted[i].name) && argc > 2) {
+            counted[i].act(atoi(argv[2]));
+            return 0;
+        }
     if (!strcmp(act, "assistant") && argc > 3) {
         act_assistant(atoi(argv[2]), argv[3]);
         return 0;

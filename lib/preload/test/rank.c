@@ -228,6 +228,53 @@ static void connections_are_widened_unseen(void **state)
     assert_output(&f->ranks[1], "before unset after unset");
 }
 
+static void run_beside(struct fake *f, const char *act, const char *streams, const char *connections, const char *says)
+{
+    f->hold = true;
+    f->world = 2;
+    if (connections) {
+        f->more_env[0][0] = "CUDA_DEVICE_MAX_CONNECTIONS";
+        f->more_env[0][1] = connections;
+    }
+    f->max_waiting = 99; /* nothing is refused here */
+    RUN(f, 1, act, streams);
+    assert_exit(&f->ranks[0], 0);
+    assert_output(&f->ranks[0], says);
+}
+
+/* Capture gets 32 queues; later phases leave the program's own number alone. */
+static void connections_are_the_programs_own_outside_capture(void **state)
+{
+    run_beside(fresh(PHASE_CAPTURE), "queues", "8", NULL, "the other stream runs");
+    run_beside(fresh(PHASE_EMULATE), "queues", "8", NULL, "the other stream stands");
+    run_beside(fresh(PHASE_EMULATE), "queues", "7", NULL, "the other stream runs");
+    run_beside(fresh(PHASE_CALIBRATE), "queues", "1", "1", "the other stream stands");
+}
+
+static void closed_gates_leave_other_streams_alone(void **state)
+{
+    run_beside(fresh(PHASE_EMULATE), "beside", "1", "1", "the other stream runs");
+    run_beside(fresh(PHASE_CALIBRATE), "beside", "20", NULL, "the other stream runs");
+    run_beside(fresh(PHASE_CAPTURE), "beside", "31", "1", "the other stream runs");
+    run_beside(fresh(PHASE_CAPTURE), "beside", "32", "1", "the other stream stands"); /* waits hold queues */
+}
+
+/* Gates that are kernels do what the others do. */
+static void gates_as_kernels(void **state)
+{
+    static const char *const acts[] = {"allreduce", "group"}, *const says[] = {"sum 7 7", "received 7"};
+    for (int i = 0; i < 2; i++) {
+        struct fake *f = fresh(PHASE_EMULATE);
+        f->world = 4;
+        f->more_env[0][0] = "CUDA_DEVICE_MAX_CONNECTIONS";
+        f->more_env[0][1] = "1";
+        RUN(f, 1, acts[i]);
+        assert_exit(&f->ranks[0], 0);
+        assert_output(&f->ranks[0], says[i]);
+        assert_sound(&f->ranks[0]);
+    }
+}
+
 static void functions_by_name_are_ours(void **state)
 {
     struct fake *f = fresh(PHASE_CAPTURE);
@@ -390,6 +437,9 @@ int main(void)
         cmocka_unit_test(waiting_streams),
         cmocka_unit_test(forked_child_is_inert),
         cmocka_unit_test(connections_are_widened_unseen),
+        cmocka_unit_test(connections_are_the_programs_own_outside_capture),
+        cmocka_unit_test(closed_gates_leave_other_streams_alone),
+        cmocka_unit_test(gates_as_kernels),
         cmocka_unit_test(functions_by_name_are_ours),
         cmocka_unit_test(one_rank_communicator),
         cmocka_unit_test(heap_too_small),

@@ -22,6 +22,11 @@
             return sg_result;                                  \
     } while (0)
 
+/* memop.c: what a kernel does with a 32-bit word. Poll: until (int)(*address - value) >= 0; holds no hardware queue; returns
+ * the model time of the end. */
+int64_t sg_memop_poll(CUdeviceptr address, uint32_t value, int64_t start_ns);
+void sg_memop_write(CUdeviceptr address, uint32_t value);
+
 #pragma GCC visibility push(default)
 
 /* Older versions of entry points, still found by cuGetProcAddress. */

@@ -1,4 +1,4 @@
-/* launch.c - host functions, and host functions as kernels. Device code cannot be launched: there is no instruction set. */
+/* launch.c - host functions, and host functions as kernels. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -82,18 +82,6 @@ int softgpuLaunchHostFunc(void *handle, void (*fn)(void *args), const void *args
     if (result != CUDA_SUCCESS)
         free(kernel);
     return result;
-}
-
-CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
-                        unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int shared_bytes,
-                        CUstream stream, void **parameters, void **extra)
-{
-    return CUDA_ERROR_NOT_SUPPORTED;
-}
-
-CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **parameters, void **extra)
-{
-    return CUDA_ERROR_NOT_SUPPORTED;
 }
 
 /* --- host functions: they take the time they take --- */

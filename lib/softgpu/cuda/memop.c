@@ -45,14 +45,10 @@ static void futex_sleep(uint32_t *word, uint32_t seen, int64_t ns)
     syscall(SYS_futex, word, FUTEX_WAIT, seen, &limit, NULL, 0);
 }
 
-/* Model time: at once if the value was there already, else when we saw it. */
-static int64_t wait_value(struct CUctx_st *context, const struct CUstreamMemOpWaitValueParams_st *op, bool wide,
-                          int64_t start_ns)
+/* Sleeps until the value is there; returns when it was seen. */
+static int64_t look_for_value(const struct CUstreamMemOpWaitValueParams_st *op, bool wide)
 {
     uint64_t value = wide ? op->value64 : op->value, now = load(op->address, wide);
-    if (satisfied(now, value, op->flags, wide))
-        return start_ns;
-    sg_queue_block(context);
     const int64_t most = (int64_t)(sg_profile()->gate_poll_max * 1e9), since = sg_real_now();
     int64_t interval = 1000000;
     while (!satisfied(now, value, op->flags, wide)) {
@@ -61,8 +57,32 @@ static int64_t wait_value(struct CUctx_st *context, const struct CUstreamMemOpWa
         interval = interval * 3 / 2 < limit ? interval * 3 / 2 : limit;
         now = load(op->address, wide);
     }
-    int64_t seen = sg_real_now();
+    return sg_real_now();
+}
+
+static bool value_is_there(const struct CUstreamMemOpWaitValueParams_st *op, bool wide)
+{
+    return satisfied(load(op->address, wide), wide ? op->value64 : op->value, op->flags, wide);
+}
+
+/* Model time: at once if the value was there already, else when we saw it. */
+static int64_t wait_value(struct CUctx_st *context, const struct CUstreamMemOpWaitValueParams_st *op, bool wide,
+                          int64_t start_ns)
+{
+    if (value_is_there(op, wide))
+        return start_ns;
+    sg_queue_block(context);
+    int64_t seen = look_for_value(op, wide);
     sg_queue_unblock(context, seen);
+    return SG_MAX(start_ns, seen);
+}
+
+int64_t sg_memop_poll(CUdeviceptr address, uint32_t value, int64_t start_ns)
+{
+    struct CUstreamMemOpWaitValueParams_st op = {.address = address, .value = value, .flags = CU_STREAM_WAIT_VALUE_GEQ};
+    if (value_is_there(&op, false))
+        return start_ns;
+    int64_t seen = look_for_value(&op, false);
     return SG_MAX(start_ns, seen);
 }
 
@@ -73,6 +93,11 @@ static void write_value(const struct CUstreamMemOpWaitValueParams_st *op, bool w
     else
         __atomic_store_n((uint32_t *)(uintptr_t)op->address, op->value, __ATOMIC_RELEASE);
     syscall(SYS_futex, (uint32_t *)(uintptr_t)op->address, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+void sg_memop_write(CUdeviceptr address, uint32_t value)
+{
+    write_value(&(struct CUstreamMemOpWaitValueParams_st){.address = address, .value = value}, false);
 }
 
 /* A write is seen by others at the moment its model time is reached, not while the stream runs ahead of the clock. */

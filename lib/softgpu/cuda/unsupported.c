@@ -1,23 +1,6 @@
 /* unsupported.c - what the software GPU does not have, said with CUDA's own error codes (docs/softgpu.md). */
 #include "softgpu/cuda/api.h"
 
-/* --- device code --- */
-
-CUresult cuModuleLoadData(CUmodule *module, const void *image)
-{
-    return CUDA_ERROR_NO_BINARY_FOR_GPU;
-}
-
-CUresult cuModuleUnload(CUmodule module)
-{
-    return CUDA_ERROR_INVALID_HANDLE;
-}
-
-CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name)
-{
-    return CUDA_ERROR_INVALID_HANDLE;
-}
-
 /* --- capture and graphs --- */
 
 CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode)

@@ -286,6 +286,54 @@ static void test_queue_stall(void **state)
     unsetenv("CUDA_DEVICE_MAX_CONNECTIONS");
 }
 
+/* A module of text whose entries are known, by name; nothing else. */
+static void modules(void)
+{
+    CUmodule module;
+    CUfunction function;
+    begin();
+    CHECK_IS(cuModuleLoadData(&module, ".version 6.3\n.visible .entry someone_elses(.param .u64 p) { ret; }"),
+             CUDA_ERROR_NO_BINARY_FOR_GPU);
+    CHECK_IS(cuModuleLoadData(&module, "\177ELF"), CUDA_ERROR_NO_BINARY_FOR_GPU);
+    OK(cuModuleLoadData(&module, ".version 6.3\n.visible .entry prism_gate(.param .u64 p) { ret; }"));
+    CHECK_IS(cuModuleGetFunction(&function, module, "prism"), CUDA_ERROR_NOT_FOUND);
+    OK(cuModuleGetFunction(&function, module, "prism_gate"));
+    CHECK_IS(cuLaunchKernel(function, 2, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL), CUDA_ERROR_INVALID_VALUE);
+    OK(cuModuleUnload(module));
+    CHECK_IS(cuModuleGetFunction(&function, module, "prism_gate"), CUDA_ERROR_INVALID_HANDLE);
+}
+IN_CHILD(modules)
+
+/* A kernel that polls holds no queue: with one queue, other streams go on. */
+static void polling_kernel(void)
+{
+    CUmodule module;
+    CUfunction function;
+    cudaStream_t gate, other;
+    CUdeviceptr arrive, word, done;
+    uint32_t generation = 1;
+    void *parameters[] = {&arrive, &word, &done, &generation}, *memory;
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "1", 1);
+    begin();
+    arrive = flag(1), word = flag(2), done = flag(3);
+    OK(cudaStreamCreateWithFlags(&gate, cudaStreamNonBlocking));
+    OK(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
+    OK(cudaMalloc(&memory, 4096));
+    OK(cuModuleLoadData(&module, ".version 6.3\n.visible .entry prism_gate(.param .u64 p) { ret; }"));
+    OK(cuModuleGetFunction(&function, module, "prism_gate"));
+    OK(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, (CUstream)gate, parameters, NULL));
+    wait_until(1, 1);
+    OK(cudaMemsetAsync(memory, 0, 4096, other));
+    OK(cudaStreamSynchronize(other));
+    CHECK(read_flag(3) == 0);
+    CHECK_IS(cudaStreamQuery(gate), cudaErrorNotReady);
+    open_flag(2, 1);
+    OK(cudaStreamSynchronize(gate));
+    CHECK(read_flag(3) == 1);
+    unsetenv("CUDA_DEVICE_MAX_CONNECTIONS");
+}
+IN_CHILD(polling_kernel)
+
 /* cudaFree waits for the device, a closed gate included. */
 static void open_later(void *argument)
 {
@@ -318,6 +366,8 @@ int main(void)
         cmocka_unit_test(test_two_processes),
         cmocka_unit_test(test_open_gates_take_no_time),
         cmocka_unit_test(test_queue_stall),
+        cmocka_unit_test(test_modules),
+        cmocka_unit_test(test_polling_kernel),
         cmocka_unit_test(test_free_waits_for_gates),
     };
     map_flags();
