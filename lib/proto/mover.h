@@ -42,7 +42,8 @@
  *   IN_END    rank      mover    rank, bytes                  all ranges are in; streams go on. Copies that were not asked
  *                                                             for are dropped: the program freed them meanwhile
  *   RESTORED  mover     prismd   rank, bytes, ns              as EVICTED
- *   HOST      mover     prismd   bytes, total                 pinned pool: in use, and pinned in all (after every move)
+ *   HOST      mover     prismd   bytes, total, spilled        pinned pool: in use, and pinned in all; bytes written to disk
+ *                                                             so far (before every EVICTED and RESTORED)
  *   FAILED    any       prismd   text                         cannot go on: prismd ends the run with the text
  *
  * Range numbers are never used twice by a rank. A rank has one WANT of flag 0 or 1 under way at a time; it may come at any

@@ -92,7 +92,7 @@ static void take_from_prismd(const struct mover_message *m, int fd)
 static void tell_moved(const struct guest *g, uint32_t type)
 {
     struct mover_message m = {.type = type, .rank = g->rank, .bytes = g->moved, .ns = g->last_ns - g->first_ns};
-    struct mover_message host = {.type = MOVER_HOST, .rank = g->rank};
+    struct mover_message host = {.type = MOVER_HOST, .rank = g->rank, .spilled = spill_total()};
     m.spilled = guest_spilled(g);
     store_count(&host.bytes, &host.total);
     outlet_send(&to_prismd, &host);

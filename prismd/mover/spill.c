@@ -15,6 +15,7 @@
 static const char *folder;
 static int file = -1;
 static struct units space;
+static uint64_t total;
 
 struct spill_sum {
     XXH3_state_t *state;
@@ -51,6 +52,12 @@ void spill_take(struct range *r)
     if (space.free < count)
         units_grow(&space, count > GROW_UNITS ? count : GROW_UNITS);
     units_take(&space, count, &r->disk);
+    total += r->bytes;
+}
+
+uint64_t spill_total(void)
+{
+    return total;
 }
 
 void spill_give(struct extents *disk)

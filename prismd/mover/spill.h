@@ -15,6 +15,7 @@ void spill_begin(const char *folder);
 /* With mover_lock. */
 void spill_take(struct range *r); /* space in the file: r->disk */
 void spill_give(struct extents *disk);
+uint64_t spill_total(void); /* bytes that space was taken for, so far */
 
 /* Without. data: aligned to 4 KiB; at, bytes: within the range, multiples of 4 KiB. */
 void spill_write(const struct range *r, uint64_t at, const void *data, uint64_t bytes, struct spill_sum *sum);
