@@ -78,8 +78,9 @@ static void put_pacing(json_t *root, const struct results *results)
     memcpy(sorted, results->pacing_us, n * sizeof *sorted);
     qsort(sorted, n, sizeof *sorted, by_value);
     json_object_set_new(root, "pacing_us",
-                        json_pack("{s:f, s:f, s:f, s:i}", "p50", quantile(sorted, n, 0.5), "p95", quantile(sorted, n, 0.95),
-                                  "max", quantile(sorted, n, 1), "gates", (int)n));
+                        json_pack("{s:f, s:f, s:f, s:f, s:i}", "p50", quantile(sorted, n, 0.5), "p95",
+                                  quantile(sorted, n, 0.95), "p99", quantile(sorted, n, 0.99), "max", quantile(sorted, n, 1),
+                                  "gates", (int)n));
     free(sorted);
 }
 
