@@ -51,6 +51,41 @@ static void set_slurm_identity(const struct conf *c, uint32_t rank)
     set_number("SLURM_STEP_NUM_NODES", nodes);
 }
 
+/* "first,first+1,...": n devices of a node of `all`, going round. */
+static void set_list(const char *name, uint32_t first, uint32_t n, uint32_t all)
+{
+    char text[4096];
+    size_t at = 0;
+    text[0] = '\0';
+    for (uint32_t i = 0; i < n && at < sizeof text - 16; i++)
+        at += (size_t)snprintf(text + at, sizeof text - at, "%s%u", i ? "," : "", (first + i) % all);
+    setenv(name, text, 1);
+}
+
+/* The program sees a whole node's devices, its library maps them to the one that is there (preload/device.h). Variables that
+ * name this small allocation's devices become what Slurm sets on the emulated cluster; those that are not set stay so. */
+static void set_devices(const struct rank *r)
+{
+    static const char *const masks[] = {"CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ROCR_VISIBLE_DEVICES"};
+    static const char *const whole[] = {"SLURM_JOB_GPUS", "SLURM_STEP_GPUS"};
+    const struct conf *c = r->daemon->conf;
+    const char *per_task = getenv("SLURM_GPUS_PER_TASK"), *mask;
+    uint32_t all = c->gpus_per_node, own = per_task ? (uint32_t)strtoul(per_task, NULL, 10) : 0;
+    uint32_t first = own ? r->number % all * own : 0;
+    setenv("PRISM_DEVICE", c->devices[r->device], 1);
+    set_number("PRISM_LOGICAL_DEVICES", all);
+    for (size_t i = 0; i < sizeof masks / sizeof *masks; i++)
+        if ((mask = getenv(masks[i])) && *mask)
+            set_list(masks[i], first, own && own < all ? own : all, all);
+        else
+            unsetenv(masks[i]);
+    for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
+        if (getenv(whole[i]))
+            set_list(whole[i], 0, all, all);
+    if (getenv("SLURM_GPUS_ON_NODE"))
+        set_number("SLURM_GPUS_ON_NODE", all);
+}
+
 static void set_identity(struct rank *r)
 {
     const struct conf *c = r->daemon->conf;
@@ -70,7 +105,7 @@ static void set_identity(struct rank *r)
     setenv("TORCHELASTIC_RESTART_COUNT", "0", 1);
     if (getenv("SLURM_JOB_ID"))
         set_slurm_identity(c, r->number);
-    setenv("CUDA_VISIBLE_DEVICES", c->devices[r->device], 1);
+    set_devices(r);
     set_number("PRISM_RANK", r->number);
     setenv("PRISM_SOCKET", r->daemon->socket_name, 1);
     setenv("PRISM_KEY", r->daemon->key, 1);

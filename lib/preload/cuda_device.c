@@ -9,6 +9,7 @@
 #include "preload/environment.h"
 #include "preload/preload.h"
 #include "preload/real.h"
+#include "preload/vmm.h"
 
 #define FAILURE cudaErrorInsufficientDriver
 #define FIND(name)                                                        \
@@ -23,27 +24,12 @@ static bool is_visible(int ordinal)
 
 /* --- the current device --- */
 
-static PRISM_THREAD CUcontext bound; /* the context that the real cudaSetDevice made current here */
-
-/* Programs choose a device at every operation: no call of the runtime if it would change nothing. */
-static bool is_bound(void)
-{
-    CUcontext now;
-    return bound && !driver(cuCtxGetCurrent)(&now) && now == bound;
-}
-
-/* Only ranks have the table of driver functions. */
-static void bind_thread(void)
-{
-    if (!driver(cuCtxGetCurrent) || driver(cuCtxGetCurrent)(&bound))
-        bound = NULL;
-}
-
 PRISM_EXPORT cudaError_t cudaSetDevice(int device)
 {
     FIND(cudaSetDevice);
     bool logical = device_is_logical();
-    if (logical && is_visible(device) && is_bound()) {
+    /* Programs choose a device at every operation: no call of the runtime if it would change nothing. */
+    if (logical && is_visible(device) && device_is_bound()) {
         device_set_current(device);
         return cudaSuccess;
     }
@@ -51,7 +37,7 @@ PRISM_EXPORT cudaError_t cudaSetDevice(int device)
     cudaError_t r = real(device_real(device));
     if (logical && !r) {
         device_set_current(device);
-        bind_thread();
+        device_bind();
     }
     if (ours)
         frame_leave();
@@ -266,7 +252,9 @@ PRISM_EXPORT cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *
 {
     FIND(cudaPointerGetAttributes);
     bool logical = device_is_logical();
+    bool held = vmm_asking(pointer);
     cudaError_t r = real(attributes, pointer);
+    vmm_asked(held);
     if (logical && !r && attributes->device >= 0)
         attributes->device = device_named();
     return r;

@@ -186,6 +186,29 @@ bool device_is_active(int ordinal)
     return __atomic_load_n(&nactive, __ATOMIC_RELAXED) ? __atomic_load_n(&active[ordinal], __ATOMIC_RELAXED) : !ordinal;
 }
 
+static int contexts = 1;               /* atomic: which of the sets of contexts that there were */
+static PRISM_THREAD int bound_to; /* the set then */
+
+bool device_is_bound(void)
+{
+    return bound_to == __atomic_load_n(&contexts, __ATOMIC_RELAXED);
+}
+
+void device_bind(void)
+{
+    bound_to = __atomic_load_n(&contexts, __ATOMIC_RELAXED);
+}
+
+void device_unbind(void)
+{
+    bound_to = 0;
+}
+
+void device_unbind_all(void)
+{
+    __atomic_add_fetch(&contexts, 1, __ATOMIC_RELAXED);
+}
+
 /* --- identity --- */
 
 int device_index(int ordinal)

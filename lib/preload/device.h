@@ -61,6 +61,13 @@ void device_name(int ordinal);
 void device_activate(int ordinal, bool active);
 bool device_is_active(int ordinal);
 
+/* Whether the context that the runtime's cudaSetDevice made current in this thread is so still; nothing but the driver's
+ * own calls changes that: in a thread (device_unbind), or by ending contexts in all (device_unbind_all). */
+bool device_is_bound(void);
+void device_bind(void);
+void device_unbind(void);
+void device_unbind_all(void);
+
 /* --- identity; index: in the node --- */
 
 int device_index(int ordinal);

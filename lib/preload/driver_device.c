@@ -8,6 +8,8 @@
 #include "preload/environment.h"
 #include "preload/preload.h"
 #include "preload/real.h"
+#include "preload/residence.h"
+#include "preload/vmm.h"
 
 /* Here a plain name is that symbol: the first version of a function. */
 #undef cuDeviceTotalMem
@@ -69,8 +71,6 @@ MAPPED(cuKernelSetAttribute, (int attribute, int value, CUkernel kernel, CUdevic
 MAPPED(cuKernelSetCacheConfig, (CUkernel kernel, int config, CUdevice device), (kernel, config, device_real(device)))
 MAPPED(cuArrayGetMemoryRequirements, (void *requirements, CUarray array, CUdevice device),
        (requirements, array, device_real(device)))
-MAPPED(cuDevicePrimaryCtxRelease, (CUdevice device), (device_real(device)))
-MAPPED(cuDevicePrimaryCtxRelease_v2, (CUdevice device), (device_real(device)))
 MAPPED(cuDevicePrimaryCtxSetFlags, (CUdevice device, unsigned flags), (device_real(device), flags))
 MAPPED(cuDevicePrimaryCtxSetFlags_v2, (CUdevice device, unsigned flags), (device_real(device), flags))
 MAPPED(cuMemPrefetchAsync, (CUdeviceptr pointer, size_t count, CUdevice device, CUstream stream),
@@ -105,19 +105,35 @@ PRISM_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice devi
     return r;
 }
 
-#define PRIMARY_RESET(name)                          \
+#define PRIMARY_END(name, ended)                     \
     CUresult name(CUdevice device);                  \
     PRISM_EXPORT CUresult name(CUdevice device)      \
     {                                                \
         FIND(name);                                  \
         bool logical = device_is_logical();          \
         CUresult r = real(device_real(device));      \
-        if (logical && !r)                           \
+        device_unbind_all();                         \
+        if (logical && !r && (ended))                \
             device_activate(device, false);          \
         return r;                                    \
     }
-PRIMARY_RESET(cuDevicePrimaryCtxReset)
-PRIMARY_RESET(cuDevicePrimaryCtxReset_v2)
+PRIMARY_END(cuDevicePrimaryCtxReset, true)
+PRIMARY_END(cuDevicePrimaryCtxReset_v2, true)
+PRIMARY_END(cuDevicePrimaryCtxRelease, false)
+PRIMARY_END(cuDevicePrimaryCtxRelease_v2, false)
+
+#define CURRENT(name, parameters, arguments, change)  \
+    CUresult name parameters;                         \
+    PRISM_EXPORT CUresult name parameters             \
+    {                                                 \
+        FIND(name);                                   \
+        change();                                     \
+        return real arguments;                        \
+    }
+CURRENT(cuCtxSetCurrent, (CUcontext context), (context), device_unbind)
+CURRENT(cuCtxPushCurrent_v2, (CUcontext context), (context), device_unbind)
+CURRENT(cuCtxPopCurrent_v2, (CUcontext * context), (context), device_unbind)
+CURRENT(cuCtxDestroy_v2, (CUcontext context), (context), device_unbind_all)
 
 PRISM_EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags, int *active)
 {
@@ -139,6 +155,7 @@ PRISM_EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flag
         bool asked = environment_ask();              \
         CUresult r = real arguments;                 \
         environment_answered(asked);                 \
+        device_unbind();                             \
         if (logical && !r)                           \
             device_name(device);                     \
         return r;                                    \
@@ -171,7 +188,11 @@ PRISM_EXPORT CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attr
 {
     FIND(cuPointerGetAttribute);
     bool logical = device_is_logical();
+    bool held = vmm_asking((const void *)(uintptr_t)pointer);
     CUresult r = real(data, attribute, pointer);
+    vmm_asked(held);
+    if (held && !r)
+        vmm_correct_attribute(data, attribute, pointer);
     if (logical && !r && attribute == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL && *(int *)data >= 0)
         *(int *)data = device_named();
     return r;
@@ -182,7 +203,11 @@ PRISM_EXPORT CUresult cuPointerGetAttributes(unsigned n, CUpointer_attribute *at
 {
     FIND(cuPointerGetAttributes);
     bool logical = device_is_logical();
+    bool held = vmm_asking((const void *)(uintptr_t)pointer);
     CUresult r = real(n, attributes, data, pointer);
+    vmm_asked(held);
+    for (unsigned i = 0; held && !r && i < n; i++)
+        vmm_correct_attribute(data[i], attributes[i], pointer);
     for (unsigned i = 0; logical && !r && i < n; i++)
         if (attributes[i] == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL && *(int *)data[i] >= 0)
             *(int *)data[i] = device_named();
@@ -194,7 +219,7 @@ PRISM_EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp
 {
     FIND(cuMemGetAllocationPropertiesFromHandle);
     bool logical = device_is_logical();
-    CUresult r = real(properties, handle);
+    CUresult r = residence_is_on() && vmm_properties(properties, handle) ? CUDA_SUCCESS : real(properties, handle);
     if (logical && !r && properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE)
         properties->location.id = device_named();
     return r;
@@ -335,6 +360,9 @@ PRISM_EXPORT CUresult cuMemGetAllocationGranularity(size_t *granularity, const C
 PRISM_EXPORT CUresult cuMemSetAccess(CUdeviceptr pointer, size_t size, const CUmemAccessDesc *list, size_t n)
 {
     FIND(cuMemSetAccess);
+    CUresult r;
+    if (residence_is_on() && vmm_set_access(pointer, size, list, n, &r))
+        return r;
     CUmemAccessDesc mapped[2 * DEVICES_MAX];
     if (!list || !n || n > 2 * DEVICES_MAX || !device_is_logical())
         return real(pointer, size, list, n);
@@ -345,10 +373,15 @@ PRISM_EXPORT CUresult cuMemSetAccess(CUdeviceptr pointer, size_t size, const CUm
 PRISM_EXPORT CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr pointer)
 {
     FIND(cuMemGetAccess);
-    if (!location || !device_is_mapped())
-        return real(flags, location, pointer);
-    CUmemLocation mapped = device_map_location(*location);
-    return real(flags, &mapped, pointer);
+    CUmemLocation mapped;
+    if (location && device_is_mapped()) {
+        mapped = device_map_location(*location);
+        location = &mapped;
+    }
+    bool held = vmm_asking((const void *)(uintptr_t)pointer);
+    CUresult r = real(flags, location, pointer);
+    vmm_asked(held);
+    return r;
 }
 
 PRISM_EXPORT CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *properties)

@@ -12,8 +12,22 @@ $(LIB)/libprism.so: lib/preload/libprism.map
 PRELOAD_SOFT := $(LIB)/softgpu/libcudart.so $(LIB)/softgpu/libcuda.so $(LIB)/softgpu/libnccl.so
 $(eval $(call test_program,preload_program,lib/preload/test,program.c,,-L$(LIB)/softgpu -lnccl -lcudart -lcuda -ldl,-Ilib/abi))
 $(B)/test/preload_program: | $(PRELOAD_SOFT)
+# preload_devices asks about devices; libcutest.so is one of NVIDIA's libraries by its name, libnvidia-ml.so.1 a double.
+$(eval $(call test_program,preload_devices,lib/preload/test,devices.c,,-L$(LIB)/softgpu -lnccl -lcudart -lcuda -ldl,-Ilib/abi))
+$(B)/test/preload_devices: | $(PRELOAD_SOFT)
+$(B)/test/doubles/libcutest.so: lib/preload/test/native.c | $(PRELOAD_SOFT)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(BASE_CFLAGS) -Ilib/abi $(CFLAGS) -shared -o $@ $< -L$(LIB)/softgpu -lcudart -lcuda
+$(B)/test/doubles/libnvidia-ml.so.1: lib/preload/test/fake_nvml.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(BASE_CFLAGS) $(CFLAGS) -shared -Wl$(preload_comma)-soname$(preload_comma)libnvidia-ml.so.1 -o $@ $<
+PRELOAD_DOUBLES := $(B)/test/doubles/libcutest.so $(B)/test/doubles/libnvidia-ml.so.1
+TEST_PROGRAMS += $(PRELOAD_DOUBLES)
+
 $(eval $(call unit_test,preload_rank,lib/preload/test,rank.c fake_prismd.c,coll proto common,,-Ilib/abi))
 $(B)/test/preload_rank: | $(B)/test/preload_program $(LIB)/libprism.so
+$(eval $(call unit_test,preload_device,lib/preload/test,device.c fake_prismd.c,coll proto common,,-Ilib/abi))
+$(B)/test/preload_device: | $(B)/test/preload_devices $(PRELOAD_DOUBLES) $(LIB)/libprism.so
 $(eval $(call unit_test,preload_symbols,lib/preload/test,symbols.c,,-ldl,-Ilib/abi))
 $(B)/test/preload_symbols: | $(LIB)/libprism.so $(LIB)/softgpu/libnccl.so
 # The same objects as the library's, without CUDA behind them.

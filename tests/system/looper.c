@@ -100,9 +100,7 @@ int main(int argc, char **argv)
     cudaStream_t stream;
     ncclComm_t comm;
     float *buffer, host = 0;
-    int devices = 1;
-    cuda(cudaGetDeviceCount(&devices));
-    cuda(cudaSetDevice(number("LOCAL_RANK") % devices));
+    cuda(cudaSetDevice(number("LOCAL_RANK")));
     cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     cuda(cudaMalloc((void **)&buffer, COUNT * sizeof(float)));
     nccl(ncclCommInitRank(&comm, size, exchange_id(rank), rank));

@@ -74,7 +74,7 @@ static const char *in_build(const char *name)
 
 static void execute(const struct fake *f, int out, const char *const *args)
 {
-    const char *argv[16] = {in_build("test/preload_program")};
+    const char *argv[16] = {in_build(f->program ? f->program : "test/preload_program")};
     for (int i = 0; args[i] && i < 14; i++)
         argv[i + 1] = args[i];
     setenv("LD_LIBRARY_PATH", in_build("lib/softgpu"), 1);

@@ -45,6 +45,7 @@ struct fake {
     bool inert;           /* do not set PRISM_SOCKET */
     bool bare;            /* do not preload the library either */
     bool hang_up;         /* close the connection after the first node */
+    const char *program;  /* in the build folder; NULL: test/preload_program */
     const char *more_env[8][2];
     /* results */
     struct fake_rank ranks[FAKE_RANKS];
