@@ -4,6 +4,7 @@
 
 #include "graph/graph.h"
 #include "preload/events.h"
+#include "preload/park.h"
 #include "preload/preload.h"
 #include "preload/real.h"
 #include "preload/times.h"
@@ -15,13 +16,16 @@ static void before_record(CUevent event, CUstream handle, bool per_thread)
     struct stream *s = streams_get(handle, per_thread);
     if (!streams_is_capturing(s->handle))
         events_record(event, s);
+    park_record(event, s->handle);
 }
 
-static struct times_entry *before_wait(CUevent event, CUstream handle, bool per_thread, struct stream **s)
+static struct times_entry *before_wait(CUevent event, CUstream handle, bool per_thread, struct stream **s,
+                                       struct park_wait *park)
 {
     session_lock();
     uint32_t record = events_latest(event);
     *s = streams_get(handle, per_thread);
+    *park = park_wait_begin(event, (*s)->handle);
     if (!record || streams_is_capturing((*s)->handle))
         return NULL;
     uint32_t index = node_send(GRAPH_WAIT, (*s)->number, record);
@@ -69,8 +73,10 @@ RECORD_DRV(cuEventRecordWithFlags_ptsz, true, (CUevent event, CUstream stream, u
         if (!frame_enter())                                                                           \
             return real(stream, event, flags);                                                        \
         struct stream *s;                                                                             \
-        struct times_entry *times = before_wait((CUevent)event, (CUstream)stream, per_thread, &s);    \
+        struct park_wait park;                                                                        \
+        struct times_entry *times = before_wait((CUevent)event, (CUstream)stream, per_thread, &s, &park); \
         result r = real(stream, event, flags);                                                        \
+        park_wait_end(park);                                                                          \
         times_end(s, times);                                                                          \
         session_unlock();                                                                             \
         frame_leave();                                                                                \
@@ -95,6 +101,7 @@ WAIT_DRV(cuStreamWaitEvent_ptsz, true)
             return real(event);                                         \
         session_lock();                                                 \
         events_forget((CUevent)event);                                  \
+        park_forget_event((CUevent)event);                              \
         session_unlock();                                               \
         result r = real(event);                                         \
         frame_leave();                                                  \
@@ -113,6 +120,7 @@ EVENT_DESTROY(CUresult, REAL_CUDA, CUDA_ERROR_NO_DEVICE, cuEventDestroy, "cuEven
             return real(stream);                                          \
         session_lock();                                                   \
         streams_forget((CUstream)stream);                                 \
+        park_destroy((CUstream)stream);                                   \
         session_unlock();                                                 \
         result r = real(stream);                                          \
         frame_leave();                                                    \

@@ -34,7 +34,6 @@ FIRST_RT(cudaEventCreateWithFlags, (cudaEvent_t * event, unsigned flags), (event
 FIRST_RT(cudaMallocHost, (void **pointer, size_t size), (pointer, size))
 FIRST_RT(cudaHostAlloc, (void **pointer, size_t size, unsigned flags), (pointer, size, flags))
 FIRST_RT(cudaHostRegister, (void *pointer, size_t size, unsigned flags), (pointer, size, flags))
-FIRST_RT(cudaMemGetInfo, (size_t * free_bytes, size_t *total_bytes), (free_bytes, total_bytes))
 FIRST_RT(cudaMemset, (void *pointer, int value, size_t count), (pointer, value, count))
 FIRST_DRV(cuStreamCreate, (CUstream * stream, unsigned flags), (stream, flags))
 FIRST_DRV(cuStreamCreateWithPriority, (CUstream * stream, unsigned flags, int priority), (stream, flags, priority))

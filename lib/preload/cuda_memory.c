@@ -4,61 +4,123 @@
 
 #include "preload/device.h"
 #include "preload/memory.h"
+#include "preload/park.h"
 #include "preload/preload.h"
 #include "preload/real.h"
+#include "preload/residence.h"
 #include "preload/slots.h"
+#include "preload/streams.h"
 #include "preload/sync.h"
+#include "preload/vmm.h"
 
 #define RT_FAILURE  cudaErrorInsufficientDriver
 #define DRV_FAILURE CUDA_ERROR_NO_DEVICE
+#define PITCH       512u /* as CUDA aligns rows */
+
+/* --- served by vmm.h instead of CUDA --- */
+
+/* A runtime call may be the thread's first. */
+static void enter_context(void)
+{
+    CUcontext context = NULL;
+    if (!driver(cuCtxGetCurrent)(&context) && !context)
+        CUDA_MUST(driver(cuCtxSetCurrent)(session.context));
+}
+
+static int serve(CUdeviceptr *pointer, size_t bytes)
+{
+    enter_context();
+    return (int)vmm_alloc(pointer, bytes);
+}
+
+static int serve_pitched(CUdeviceptr *pointer, size_t *pitch, size_t width, size_t height)
+{
+    if (width > SIZE_MAX - PITCH || height > SIZE_MAX / (width + PITCH))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    size_t row = (width + PITCH - 1) / PITCH * PITCH;
+    int r = serve(pointer, row * height);
+    if (!r)
+        *pitch = row;
+    return r;
+}
+
+static CUstream handle_of(CUstream stream, bool per_thread)
+{
+    return stream ? stream : per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
+}
+
+static int serve_async(CUdeviceptr *pointer, size_t bytes, CUstream stream)
+{
+    enter_context();
+    return (int)vmm_alloc_async(pointer, bytes, stream);
+}
+
+/* Allocations of graphs are left to CUDA. */
+static bool served_async(const void *pointer, size_t bytes, CUstream stream)
+{
+    return residence_is_on() && pointer && bytes && !streams_is_capturing(stream);
+}
 
 /* --- allocation: `pointer` is where the call leaves the address, bytes what the program asked for --- */
 
-#define ALLOCATE(result, library, failure, name, text, kind, bytes, parameters, arguments) \
-    result name parameters;                                                                \
-    PRISM_EXPORT result name parameters                                                    \
-    {                                                                                      \
-        __typeof__(&name) real = REAL_NAMED(library, name, text);                          \
-        if (!real)                                                                         \
-            return failure;                                                                \
-        bool ours = frame_enter();                                                         \
-        result r = real arguments;                                                         \
-        if (ours) {                                                                        \
-            if (!r && pointer && *pointer)                                                 \
-                memory_add(kind, (uint64_t)*pointer, bytes);                               \
-            frame_leave();                                                                 \
-        }                                                                                  \
-        return r;                                                                          \
+#define ALLOCATE(result, library, failure, name, text, bytes, parameters, arguments, served, service)          \
+    result name parameters;                                                                                    \
+    PRISM_EXPORT result name parameters                                                                        \
+    {                                                                                                          \
+        __typeof__(&name) real = REAL_NAMED(library, name, text);                                              \
+        if (!real)                                                                                             \
+            return failure;                                                                                    \
+        bool ours = frame_enter();                                                                             \
+        result r = ours && (served) ? (result)(service) : real arguments;                                      \
+        if (ours) {                                                                                            \
+            if (!r && pointer && *pointer)                                                                     \
+                memory_add(MEMORY_POINTER, (uint64_t)*pointer, bytes);                                         \
+            frame_leave();                                                                                     \
+        }                                                                                                      \
+        return r;                                                                                              \
     }
-#define ALLOCATE_RT(name, bytes, parameters, arguments) \
-    ALLOCATE(cudaError_t, REAL_CUDART, RT_FAILURE, name, #name, MEMORY_POINTER, bytes, parameters, arguments)
-#define ALLOCATE_DRV(name, kind, bytes, parameters, arguments) \
-    ALLOCATE(CUresult, REAL_CUDA, DRV_FAILURE, name, #name, kind, bytes, parameters, arguments)
+#define ALLOCATE_RT(name, bytes, parameters, arguments, served, service) \
+    ALLOCATE(cudaError_t, REAL_CUDART, RT_FAILURE, name, #name, bytes, parameters, arguments, served, service)
+#define ALLOCATE_DRV(name, bytes, parameters, arguments, served, service) \
+    ALLOCATE(CUresult, REAL_CUDA, DRV_FAILURE, name, #name, bytes, parameters, arguments, served, service)
 
-ALLOCATE_RT(cudaMalloc, size, (void **pointer, size_t size), (pointer, size))
-ALLOCATE_RT(cudaMallocPitch, width *height, (void **pointer, size_t *pitch, size_t width, size_t height),
-            (pointer, pitch, width, height))
-ALLOCATE_RT(cudaMallocManaged, size, (void **pointer, size_t size, unsigned flags), (pointer, size, flags))
-ALLOCATE_RT(cudaMallocAsync, size, (void **pointer, size_t size, cudaStream_t stream), (pointer, size, stream))
-ALLOCATE_RT(cudaMallocAsync_ptsz, size, (void **pointer, size_t size, cudaStream_t stream), (pointer, size, stream))
-ALLOCATE_RT(cudaMallocFromPoolAsync, size, (void **pointer, size_t size, cudaMemPool_t pool, cudaStream_t stream),
-            (pointer, size, pool, stream))
-ALLOCATE_RT(cudaMallocFromPoolAsync_ptsz, size, (void **pointer, size_t size, cudaMemPool_t pool, cudaStream_t stream),
-            (pointer, size, pool, stream))
-ALLOCATE_DRV(cuMemAlloc_v2, MEMORY_POINTER, size, (CUdeviceptr *pointer, size_t size), (pointer, size))
-ALLOCATE_DRV(cuMemAllocPitch_v2, MEMORY_POINTER, width *height,
-             (CUdeviceptr *pointer, size_t *pitch, size_t width, size_t height, unsigned element),
-             (pointer, pitch, width, height, element))
-ALLOCATE_DRV(cuMemAllocManaged, MEMORY_POINTER, size, (CUdeviceptr *pointer, size_t size, unsigned flags),
-             (pointer, size, flags))
-ALLOCATE_DRV(cuMemAllocAsync, MEMORY_POINTER, size, (CUdeviceptr *pointer, size_t size, CUstream stream),
-             (pointer, size, stream))
-ALLOCATE_DRV(cuMemAllocAsync_ptsz, MEMORY_POINTER, size, (CUdeviceptr *pointer, size_t size, CUstream stream),
-             (pointer, size, stream))
-ALLOCATE_DRV(cuMemAllocFromPoolAsync, MEMORY_POINTER, size,
-             (CUdeviceptr *pointer, size_t size, CUmemoryPool pool, CUstream stream), (pointer, size, pool, stream))
-ALLOCATE_DRV(cuMemAllocFromPoolAsync_ptsz, MEMORY_POINTER, size,
-             (CUdeviceptr *pointer, size_t size, CUmemoryPool pool, CUstream stream), (pointer, size, pool, stream))
+#define AT         ((CUdeviceptr *)(void *)pointer)
+#define ALLOCATE_SYNC(which, name, parameters)                                                           \
+    which(name, size, parameters, (pointer, size), residence_is_on() && pointer && size, serve(AT, size))
+#define ALLOCATE_PITCHED(which, name, parameters, arguments)                                             \
+    which(name, width *height, parameters, arguments,                                                    \
+          residence_is_on() && pointer && pitch && width && height, serve_pitched(AT, pitch, width, height))
+/* Managed memory moves by itself. */
+#define ALLOCATE_MANAGED(which, name, parameters) which(name, size, parameters, (pointer, size, flags), false, 0)
+#define ALLOCATE_ASYNC(which, name, per_thread, parameters, arguments)                                   \
+    which(name, size, parameters, arguments, served_async(pointer, size, handle_of(stream, per_thread)), \
+          serve_async(AT, size, handle_of(stream, per_thread)))
+
+ALLOCATE_SYNC(ALLOCATE_RT, cudaMalloc, (void **pointer, size_t size))
+ALLOCATE_PITCHED(ALLOCATE_RT, cudaMallocPitch, (void **pointer, size_t *pitch, size_t width, size_t height),
+                 (pointer, pitch, width, height))
+ALLOCATE_MANAGED(ALLOCATE_RT, cudaMallocManaged, (void **pointer, size_t size, unsigned flags))
+ALLOCATE_ASYNC(ALLOCATE_RT, cudaMallocAsync, false, (void **pointer, size_t size, cudaStream_t stream),
+               (pointer, size, stream))
+ALLOCATE_ASYNC(ALLOCATE_RT, cudaMallocAsync_ptsz, true, (void **pointer, size_t size, cudaStream_t stream),
+               (pointer, size, stream))
+ALLOCATE_ASYNC(ALLOCATE_RT, cudaMallocFromPoolAsync, false,
+               (void **pointer, size_t size, cudaMemPool_t pool, cudaStream_t stream), (pointer, size, pool, stream))
+ALLOCATE_ASYNC(ALLOCATE_RT, cudaMallocFromPoolAsync_ptsz, true,
+               (void **pointer, size_t size, cudaMemPool_t pool, cudaStream_t stream), (pointer, size, pool, stream))
+ALLOCATE_SYNC(ALLOCATE_DRV, cuMemAlloc_v2, (CUdeviceptr *pointer, size_t size))
+ALLOCATE_PITCHED(ALLOCATE_DRV, cuMemAllocPitch_v2,
+                 (CUdeviceptr *pointer, size_t *pitch, size_t width, size_t height, unsigned element),
+                 (pointer, pitch, width, height, element))
+ALLOCATE_MANAGED(ALLOCATE_DRV, cuMemAllocManaged, (CUdeviceptr *pointer, size_t size, unsigned flags))
+ALLOCATE_ASYNC(ALLOCATE_DRV, cuMemAllocAsync, false, (CUdeviceptr *pointer, size_t size, CUstream stream),
+               (pointer, size, stream))
+ALLOCATE_ASYNC(ALLOCATE_DRV, cuMemAllocAsync_ptsz, true, (CUdeviceptr *pointer, size_t size, CUstream stream),
+               (pointer, size, stream))
+ALLOCATE_ASYNC(ALLOCATE_DRV, cuMemAllocFromPoolAsync, false,
+               (CUdeviceptr *pointer, size_t size, CUmemoryPool pool, CUstream stream), (pointer, size, pool, stream))
+ALLOCATE_ASYNC(ALLOCATE_DRV, cuMemAllocFromPoolAsync_ptsz, true,
+               (CUdeviceptr *pointer, size_t size, CUmemoryPool pool, CUstream stream), (pointer, size, pool, stream))
 
 PRISM_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
                                   const CUmemAllocationProp *properties, unsigned long long flags)
@@ -68,7 +130,9 @@ PRISM_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t s
         return DRV_FAILURE;
     bool ours = frame_enter();
     CUmemAllocationProp mapped;
-    CUresult r = real(handle, size, device_map_allocation(properties, &mapped), flags);
+    CUresult r;
+    if (!ours || !residence_is_on() || flags || !vmm_create(handle, size, properties, &r))
+        r = real(handle, size, device_map_allocation(properties, &mapped), flags);
     if (ours) {
         if (!r && properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE)
             memory_add(MEMORY_HANDLE, *handle, size);
@@ -83,16 +147,32 @@ PRISM_EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
     if (!real)
         return DRV_FAILURE;
     bool ours = frame_enter();
-    if (ours) {
+    CUresult r;
+    if (ours)
         memory_remove(MEMORY_HANDLE, handle);
+    if (!ours || !residence_is_on() || !vmm_release(handle, &r))
+        r = real(handle);
+    if (ours)
         frame_leave();
-    }
-    return real(handle);
+    return r;
 }
 
 /* --- frees in stream order --- */
 
-#define FREE_ASYNC(result, library, failure, name, pointer_type, stream_type)    \
+/* False: CUDA's to free. */
+static bool free_async(CUdeviceptr pointer, CUstream stream, int *r)
+{
+    CUresult result;
+    if (!residence_is_on())
+        return false;
+    park_touch(stream, false);
+    if (!vmm_free_async(pointer, stream, &result))
+        return false;
+    *r = (int)result;
+    return true;
+}
+
+#define FREE_ASYNC(result, library, failure, name, per_thread, pointer_type, stream_type) \
     result name(pointer_type pointer, stream_type stream);                       \
     PRISM_EXPORT result name(pointer_type pointer, stream_type stream)           \
     {                                                                            \
@@ -100,29 +180,34 @@ PRISM_EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
         if (!real)                                                               \
             return failure;                                                      \
         bool ours = frame_enter();                                               \
-        result r = real(pointer, stream);                                        \
+        int r;                                                                   \
+        if (!ours || !free_async((CUdeviceptr)pointer, handle_of((CUstream)stream, per_thread), &r)) \
+            r = (int)real(pointer, stream);                                      \
         if (ours) {                                                              \
             if (!r)                                                              \
                 memory_remove(MEMORY_POINTER, (uint64_t)pointer);                \
             frame_leave();                                                       \
         }                                                                        \
-        return r;                                                                \
+        return (result)r;                                                        \
     }
-FREE_ASYNC(cudaError_t, REAL_CUDART, RT_FAILURE, cudaFreeAsync, void *, cudaStream_t)
-FREE_ASYNC(cudaError_t, REAL_CUDART, RT_FAILURE, cudaFreeAsync_ptsz, void *, cudaStream_t)
-FREE_ASYNC(CUresult, REAL_CUDA, DRV_FAILURE, cuMemFreeAsync, CUdeviceptr, CUstream)
-FREE_ASYNC(CUresult, REAL_CUDA, DRV_FAILURE, cuMemFreeAsync_ptsz, CUdeviceptr, CUstream)
+FREE_ASYNC(cudaError_t, REAL_CUDART, RT_FAILURE, cudaFreeAsync, false, void *, cudaStream_t)
+FREE_ASYNC(cudaError_t, REAL_CUDART, RT_FAILURE, cudaFreeAsync_ptsz, true, void *, cudaStream_t)
+FREE_ASYNC(CUresult, REAL_CUDA, DRV_FAILURE, cuMemFreeAsync, false, CUdeviceptr, CUstream)
+FREE_ASYNC(CUresult, REAL_CUDA, DRV_FAILURE, cuMemFreeAsync_ptsz, true, CUdeviceptr, CUstream)
 
 /* --- frees that synchronise --- */
 
 /* In capture a real free at a closed gate holds the context's lock until the gate opens, and with it the copies of
  * other gates. So the host waits in a synchronisation, which locks nothing, and frees when all is quiet; if another thread has
- * issued a gate meanwhile, at a later synchronisation. True: done or deferred here. */
+ * issued a gate meanwhile, at a later synchronisation. Memory of vmm.h goes at once, which locks nothing (measured).
+ * True: done or deferred here. */
 static bool free_in_capture(uint64_t pointer)
 {
     if (session.phase != PHASE_CAPTURE)
         return false;
     CUDA_MUST(driver(cuCtxSynchronize)());
+    if (residence_is_on() && vmm_free(pointer))
+        return true;
     session_lock();
     bool busy = slots_any_closed();
     if (busy)

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "graph/graph.h"
+#include "preload/park.h"
 #include "preload/preload.h"
 #include "preload/real.h"
 #include "preload/times.h"
@@ -64,9 +65,12 @@ void events_tie(struct stream *from, struct stream *to)
     if (!event)
         CUDA_MUST(driver(cuEventCreate)(&event, CU_EVENT_DISABLE_TIMING));
     uint32_t record = events_mark(from);
+    park_record(event, from->handle);
     CUDA_MUST(driver(cuEventRecord)(event, from->handle));
     uint32_t index = node_send(GRAPH_WAIT, to->number, record);
     struct times_entry *times = times_begin(to, index);
+    struct park_wait park = park_wait_begin(event, to->handle);
     CUDA_MUST(driver(cuStreamWaitEvent)(to->handle, event, CU_EVENT_WAIT_DEFAULT));
+    park_wait_end(park);
     times_end(to, times);
 }

@@ -11,8 +11,10 @@
 #include "preload/gate_kernel.h"
 #include "preload/heap.h"
 #include "preload/local.h"
+#include "preload/park.h"
 #include "preload/preload.h"
 #include "preload/real.h"
+#include "preload/residence.h"
 
 #define FULL_WARN_NS (30 * NSEC_PER_SEC)
 
@@ -265,6 +267,8 @@ static void enqueue(const struct gate *g)
 void gate_issue(struct comm *c, const struct operation *o, uint32_t n)
 {
     check_streams(o, n);
+    for (uint32_t i = 0; i < n; i++)
+        park_touch(o[i].stream, false);
     if (local_issue(c, o, n))
         return;
     struct msg_part few[8], *parts = n <= sizeof few / sizeof *few ? few : malloc(n * sizeof *parts);
@@ -288,7 +292,10 @@ void gate_issue(struct comm *c, const struct operation *o, uint32_t n)
     g.stream->gated = true;
     g.stream->slot = g.use.slot;
     g.stream->generation = g.use.generation;
+    residence_hold();
+    park_gate(g.stream->handle, g.use.slot, g.use.generation);
     enqueue(&g);
+    residence_let_go();
     tie_streams(g.stream, o, n, false);
     if (parts != few)
         free(parts);

@@ -4,12 +4,15 @@
 
 #include "preload/preload.h"
 #include "preload/real.h"
+#include "preload/residence.h"
 
 static void copy(const void *from, void *to, uint64_t bytes, cudaStream_t stream)
 {
-    if (bytes && from != to)
-        CUDA_MUST(driver(cuMemcpyAsync)((CUdeviceptr)(uintptr_t)to, (CUdeviceptr)(uintptr_t)from, bytes,
-                                        (CUstream)stream));
+    if (!bytes || from == to)
+        return;
+    residence_hold();
+    CUDA_MUST(driver(cuMemcpyAsync)((CUdeviceptr)(uintptr_t)to, (CUdeviceptr)(uintptr_t)from, bytes, (CUstream)stream));
+    residence_let_go();
 }
 
 /* The k-th receive gets what the k-th send sends. */

@@ -8,8 +8,10 @@
 #include "common/clock.h"
 #include "preload/preload.h"
 #include "preload/real.h"
+#include "preload/residence.h"
 #include "preload/slots.h"
 #include "preload/socket.h"
+#include "preload/vmm.h"
 
 struct allocation {
     struct {
@@ -76,7 +78,7 @@ void memory_free_all(void)
     {
         HASH_DEL(allocations, a);
         live -= a->bytes;
-        if (a->id.kind == MEMORY_POINTER)
+        if (a->id.kind == MEMORY_POINTER && !(residence_is_on() && vmm_free((CUdeviceptr)a->id.key)))
             driver(cuMemFree)((CUdeviceptr)a->id.key);
         free(a);
     }

@@ -34,7 +34,7 @@ void *real_dlsym(void *handle, const char *name)
 REAL_EARLY bool real_may_be_ours(const char *name)
 {
     return !strncmp(name, "cu", 2) || !strncmp(name, "nccl", 4) || !strncmp(name, "pnccl", 5) ||
-           !strncmp(name, "nvml", 4);
+           !strncmp(name, "nvml", 4) || !strncmp(name, "softgpu", 7);
 }
 
 void *real_interposed(const char *name)

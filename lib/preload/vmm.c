@@ -254,6 +254,34 @@ bool vmm_find(CUdeviceptr address, CUdeviceptr *base, uint64_t *bytes)
     return found;
 }
 
+bool vmm_asking(const void *address)
+{
+    bool ours = vmm_owns(address);
+    if (ours)
+        residence_hold();
+    return ours;
+}
+
+void vmm_asked(bool held)
+{
+    if (held)
+        residence_let_go();
+}
+
+void vmm_correct_attribute(void *data, CUpointer_attribute attribute, CUdeviceptr address)
+{
+    CUdeviceptr base;
+    uint64_t bytes;
+    if (attribute != CU_POINTER_ATTRIBUTE_RANGE_START_ADDR && attribute != CU_POINTER_ATTRIBUTE_RANGE_SIZE)
+        return;
+    if (!vmm_find(address, &base, &bytes))
+        return;
+    if (attribute == CU_POINTER_ATTRIBUTE_RANGE_SIZE)
+        *(size_t *)data = bytes;
+    else
+        *(CUdeviceptr *)data = base;
+}
+
 void vmm_info(uint64_t *free_bytes, uint64_t *total_bytes)
 {
     residence_lock();

@@ -30,6 +30,11 @@ static inline bool vmm_owns(const void *address)
 {
     return vmm_find((CUdeviceptr)(uintptr_t)address, NULL, NULL);
 }
+/* Memory of ours that CUDA is about to be asked about: held until vmm_asked, which takes the answer of vmm_asking. */
+bool vmm_asking(const void *address);
+void vmm_asked(bool held);
+/* Fill the attributes in which an address of ours differs from what CUDA says (the range is the program's allocation). */
+void vmm_correct_attribute(void *data, CUpointer_attribute attribute, CUdeviceptr address);
 void vmm_info(uint64_t *free_bytes, uint64_t *total_bytes);
 
 /* --- 2; CUDA's functions of these names. Return false, nothing done: not ours, ask CUDA. --- */

@@ -93,15 +93,19 @@ bool vmm_free_async(CUdeviceptr address, CUstream stream, CUresult *result)
     uint64_t bytes;
     residence_lock();
     bool ours = vmm_find_allocation(address, &base, &bytes) && base == address;
-    struct freeing *f = ours ? calloc(1, sizeof *f) : NULL;
-    if (f) {
-        *f = (struct freeing){.address = address, .bytes = bytes, .stream = stream};
-        CUDA_MUST(driver(cuEventCreate)(&f->event, CU_EVENT_DISABLE_TIMING));
-        *result = driver(cuEventRecord)(f->event, stream);
-        DL_APPEND(under_way, f);
-        if (*result)
-            forget(f);
-    }
     residence_unlock();
-    return ours;
+    if (!ours)
+        return false;
+    struct freeing *f = calloc(1, sizeof *f);
+    if (!f)
+        abort();
+    *f = (struct freeing){.address = address, .bytes = bytes, .stream = stream};
+    CUDA_MUST(driver(cuEventCreate)(&f->event, CU_EVENT_DISABLE_TIMING));
+    *result = driver(cuEventRecord)(f->event, stream); /* without the lock: the stream's queue may be full */
+    residence_lock();
+    DL_APPEND(under_way, f);
+    if (*result)
+        forget(f);
+    residence_unlock();
+    return true;
 }
