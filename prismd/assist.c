@@ -8,14 +8,19 @@
 #include "coll/types.h"
 #include "common/log.h"
 #include "prismd/arming.h"
+#include "prismd/assist_place.h"
 #include "prismd/assist_process.h"
 #include "prismd/durations.h"
 #include "prismd/link.h"
 #include "prismd/live.h"
-#include "prismd/place.h"
 #include "prismd/rank.h"
 #include "prismd/shrink.h"
-#include "trace/trace.h"
+#include "prismd/watch.h"
+
+/* Streams of an assistant that may stand at a closed gate: the hardware has 32 queues, and the last one must stay free. */
+#define GATES_CLOSED 24
+#define ARMED_AHEAD  2 /* operations of a communicator */
+#define OPEN_EARLY_NS 20000
 
 /* A local member that waits for the communicator. */
 struct joiner {
@@ -39,6 +44,9 @@ struct comm {
     bool changed; /* the latest order's sizes were not the recorded ones */
     uint32_t gate; /* of the assistant, or ORDER_NO_GATE */
     bool stands_for_full;
+    bool ahead_of_arrival; /* may be armed when announced (arm rule, section 2 of assist.h) */
+    bool collectives_only;
+    uint64_t arrived;      /* groups; kept where ahead_of_arrival */
 };
 
 static struct {
@@ -49,109 +57,18 @@ static struct {
     struct assistant **assistants; /* of this node */
     uint32_t nassistants;
     struct coll_use use;
-    uint64_t size_changes;
+    uint64_t size_changes, armed_ahead;
     struct durations *durations; /* calibration: measured here */
+    uint32_t busy; /* communicators that this node's assistants are making or destroying */
     uint32_t gates[ORDER_GATES]; /* by local assistant (more than that many are never on one node): gates given out */
 } as;
-
-/* --- placement --- */
-
-static uint32_t assistant_node(const struct conf *c, uint32_t a)
-{
-    return a % c->nodes;
-}
-
-static uint32_t count_here(const struct conf *c)
-{
-    uint32_t n = 0;
-    for (uint32_t a = 0; a < (uint32_t)c->assistants; a++)
-        n += assistant_node(c, a) == c->node;
-    return n;
-}
-
-static uint32_t count_live_here(const struct conf *c, uint32_t nlive)
-{
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < nlive; i++)
-        n += place_live_node(c, i, nlive) == c->node;
-    return n;
-}
-
-/* Of the node that has most. */
-static uint32_t count_here_max(const struct conf *c)
-{
-    return ((uint32_t)c->assistants + c->nodes - 1) / c->nodes;
-}
-
-static uint32_t count_live_here_max(const struct conf *c, uint32_t nlive)
-{
-    return (nlive + c->nodes - 1) / c->nodes;
-}
-
-static int check_devices(const struct conf *c, uint32_t nlive, struct prism_error *err)
-{
-    uint32_t ranks = count_live_here(c, nlive), assistants = count_here(c);
-    if (ranks + assistants <= c->ndevices)
-        return 0;
-    return prism_error_set(
-        err, PRISM_EXIT_USAGE,
-        "node %u has %u device%s, but %u sandbox rank%s and %u assistant%s need one each; ask for more GPUs, "
-        "or for fewer sandbox ranks (%u now) or assistants (%d; --prism-assistants=0 needs none)",
-        c->node, c->ndevices, c->ndevices == 1 ? "" : "s", ranks, ranks == 1 ? "" : "s", assistants,
-        assistants == 1 ? "" : "s", nlive, c->assistants);
-}
-
-static void list_ranks(const uint32_t *ranks, uint32_t n, char *text, size_t len)
-{
-    size_t at = 0;
-    text[0] = 0;
-    for (uint32_t i = 0; i < n && at + 16 < len; i++)
-        at += (size_t)snprintf(text + at, len - at, "%s%u", i ? "," : "", ranks[i]);
-    if (at + 16 >= len)
-        snprintf(text + at, len - at, ",...");
-}
-
-static int check_sandbox(const struct conf *c, const struct trace_manifest *m, struct prism_error *err)
-{
-    char then[256], now[256];
-    if (m->nsandbox == c->nsandbox && !memcmp(m->sandbox, c->sandbox, c->nsandbox * sizeof *c->sandbox))
-        return 0;
-    list_ranks(m->sandbox, m->nsandbox, then, sizeof then);
-    list_ranks(c->sandbox, c->nsandbox, now, sizeof now);
-    return prism_error_set(err, PRISM_EXIT_TRACE,
-                           "the sums in the trace %s are exact for sandbox ranks %s, not for %s; capture "
-                           "again with this set, or "
-                           "use --prism-assistants=0",
-                           c->trace, then, now);
-}
-
-int assist_check(const struct conf *c, const struct trace_manifest *m, struct prism_error *err)
-{
-    if (c->assistants <= 0 || c->phase == CONF_CAPTURE || c->phase == CONF_CALIBRATE)
-        return 0;
-    if (check_devices(c, c->nsandbox, err))
-        return -1;
-    return m ? check_sandbox(c, m, err) : 0;
-}
 
 /* --- communicators --- */
 
 static struct assistant *local_assistant(const struct daemon *d, uint32_t global)
 {
     uint32_t a = global % (uint32_t)d->conf->assistants;
-    return assistant_node(d->conf, a) == d->conf->node ? as.assistants[a / d->conf->nodes] : NULL;
-}
-
-/* Is what the assistant takes part in the full operation? All members are there, or stand in their own place, on devices
- * joined as the full job's would be: one node for both. */
-static bool stands_for_full(const struct daemon *d, const struct shrink *s)
-{
-    const struct graph_comm *c = &d->graph->comms[s->global];
-    uint32_t node = (uint32_t)c->ranks[0] / d->graph->gpus_per_node;
-    for (uint32_t i = 0; i < c->size; i++)
-        if ((uint32_t)c->ranks[i] / d->graph->gpus_per_node != node)
-            return false;
-    return d->conf->nodes == 1 && s->n + shrink_assistants(s) == s->size;
+    return assist_node(d->conf, a) == d->conf->node ? as.assistants[a / d->conf->nodes] : NULL;
 }
 
 static struct comm *comm_at(struct daemon *d, uint32_t global)
@@ -168,7 +85,10 @@ static struct comm *comm_at(struct daemon *d, uint32_t global)
         uint32_t *given = &as.gates[global % (uint32_t)d->conf->assistants / d->conf->nodes % ORDER_GATES];
         c->gate = *given < ORDER_GATES ? (*given)++ : ORDER_NO_GATE;
     }
-    c->stands_for_full = stands_for_full(d, c->shrink);
+    c->stands_for_full = assist_stands_for_full(d, c->shrink);
+    c->ahead_of_arrival = d->phase == PHASE_EMULATE && c->by && c->gate < GATES_CLOSED && c->shrink->n == 1 &&
+                          shrink_assistants(c->shrink) && d->ranks[c->shrink->worlds[0]];
+    c->collectives_only = assist_has_collectives_only(d->graph, c->shrink);
     c->live = arming_create((uint32_t)c->shrink->n);
     c->ahead = arming_create((uint32_t)c->shrink->n);
     c->cursor = calloc((size_t)c->shrink->n + 1, sizeof *c->cursor);
@@ -202,13 +122,13 @@ static bool is_real(const struct daemon *d, int32_t global)
 
 enum join_kind { JOIN_MADE, JOIN_FREED };
 
-static void tell_assistant_node(struct daemon *d, uint32_t global, enum join_kind kind, const char *library)
+static void tell_assist_node(struct daemon *d, uint32_t global, enum join_kind kind, const char *library)
 {
     struct bytes b = {0};
     bytes_put_u32(&b, kind);
     bytes_put_u32(&b, global);
     bytes_put_string(&b, library);
-    link_send(d, assistant_node(d->conf, global % (uint32_t)d->conf->assistants), LINK_ASSIST, &b);
+    link_send(d, assist_node(d->conf, global % (uint32_t)d->conf->assistants), LINK_ASSIST, &b);
     bytes_free(&b);
 }
 
@@ -228,7 +148,7 @@ bool assist_join(struct daemon *d, struct rank *r, uint32_t comm, const struct m
     getsockopt(r->socket, SOL_SOCKET, SO_PEERCRED, &peer, &len);
     /* Programs bring their own NCCL, and both ends must have the same. */
     char *library = assistant_find_library(peer.pid ? peer.pid : r->pid, "libnccl.so");
-    tell_assistant_node(d, (uint32_t)global, JOIN_MADE, library);
+    tell_assist_node(d, (uint32_t)global, JOIN_MADE, library);
     free(library);
     return true;
 }
@@ -236,7 +156,7 @@ bool assist_join(struct daemon *d, struct rank *r, uint32_t comm, const struct m
 void assist_freed(struct daemon *d, struct rank *r, uint32_t comm)
 {
     if (comm < r->ncomms && is_real(d, r->comms[comm].global))
-        tell_assistant_node(d, (uint32_t)r->comms[comm].global, JOIN_FREED, "");
+        tell_assist_node(d, (uint32_t)r->comms[comm].global, JOIN_FREED, "");
 }
 
 static void order_create(struct comm *c, const char *library)
@@ -256,6 +176,22 @@ static void order_create(struct comm *c, const char *library)
 
 static void foresee(struct daemon *d, struct comm *c);
 
+/* No closed gate stands on a device where a communicator is being made or destroyed: those that do open now, before their
+ * time, and their kernels wait for the sandbox instead, as a peer's would. */
+static void open_gates(struct daemon *d, const struct assistant *a)
+{
+    as.busy++;
+    for (uint32_t g = 0; g < d->graph->ncomms; g++)
+        if (as.comms[g] && as.comms[g]->by == a && as.comms[g]->gate != ORDER_NO_GATE)
+            watch_write_at(d->watch, assistant_gate(as.comms[g]->by, as.comms[g]->gate), (uint32_t)as.comms[g]->ran, 0);
+}
+
+static void on_assistant_done(struct daemon *d)
+{
+    (void)d;
+    as.busy--;
+}
+
 static void on_assist(struct daemon *d, uint32_t from, struct bytes_reader *b)
 {
     (void)from;
@@ -264,10 +200,12 @@ static void on_assist(struct daemon *d, uint32_t from, struct bytes_reader *b)
     if (library && as.active && !d->stopping && global < d->graph->ncomms) {
         struct comm *c = comm_at(d, global);
         if (kind == JOIN_MADE && ++c->joined == c->shrink->n) {
+            open_gates(d, c->by);
             order_create(c, library);
             if (shrink_assistants(c->shrink))
                 foresee(d, c);
         } else if (kind == JOIN_FREED && ++c->freed == c->shrink->n) {
+            open_gates(d, c->by);
             assistant_order(c->by, &(struct order_header){ORDER_DESTROY, global, sizeof(struct order_header)},
                             sizeof(struct order_header));
         }
@@ -452,18 +390,34 @@ static void on_timed(struct daemon *d, uint32_t tag, int64_t ns)
     durations_add(as.durations, tag, ns);
 }
 
+/* Rank and assistant alone: operations are armed ahead of their arrival, as far as ARMED_AHEAD. */
+static bool may_arm(const struct comm *c)
+{
+    bool ahead = c->ran >= COLD_RUNS && !as.busy;
+    return !c->ahead_of_arrival || c->ran < c->arrived + (ahead ? ARMED_AHEAD : 0);
+}
+
+/* The rank's side is gone, or at work with real NCCL's set-up: no gate. */
+static void hold(const struct comm *c, struct order_run *o)
+{
+    if (c->ahead_of_arrival && c->ran >= COLD_RUNS && !as.busy)
+        o->generation = (uint32_t)c->ran + 1;
+}
+
 static void arm(struct daemon *d, struct comm *c)
 {
     struct arming_group **groups = calloc((size_t)c->shrink->n, sizeof *groups);
     struct bytes b = {0};
     if (!groups)
         abort();
-    while (!d->stopping && arming_pop(c->live, groups)) {
+    while (!d->stopping && may_arm(c) && arming_pop(c->live, groups)) {
         bytes_clear(&b);
         if (!make_order(d, c, groups, &b)) {
             measure(c, groups, (struct order_run *)(void *)b.data);
+            hold(c, (struct order_run *)(void *)b.data);
             assistant_order(c->by, b.data, b.len);
             as.size_changes += c->changed;
+            as.armed_ahead += c->ahead_of_arrival && c->ran >= c->arrived;
         }
         free_groups(c, groups);
         if (++c->ran > c->foreseen)
@@ -499,8 +453,57 @@ void assist_arrived(struct daemon *d, uint32_t rank, uint32_t comm, uint32_t ord
         count_use(c, member, parts, nparts);
     if (!c->by || !shrink_assistants(c->shrink))
         return;
-    arming_push(c->live, (uint32_t)member, ordinal, parts, nparts);
+    if (c->ahead_of_arrival)
+        c->arrived++;
+    else
+        arming_push(c->live, (uint32_t)member, ordinal, parts, nparts);
     arm(d, c);
+}
+
+/* The communicator of a rank, if its operations are armed ahead. */
+static struct comm *armed_ahead(const struct daemon *d, uint32_t rank, uint32_t comm)
+{
+    const struct graph_rank *r = &d->graph->ranks[rank];
+    if (!as.active || d->stopping || comm >= r->ncomms || !is_real(d, r->comms[comm].global))
+        return NULL;
+    struct comm *c = as.comms[r->comms[comm].global];
+    return c && c->ahead_of_arrival ? c : NULL;
+}
+
+/* Opened so much before its time that the run has begun by then; what ends early for it stands at the tail gate. */
+static void open_gate(struct daemon *d, const struct comm *c, uint32_t generation, int64_t start_ns)
+{
+    const struct live *l = d->ranks[c->shrink->worlds[0]]->phase_data;
+    int64_t lead = l ? OPEN_EARLY_NS + 2 * pace_lag_low_ns(&l->lag_out) : OPEN_EARLY_NS;
+    watch_write_at(d->watch, assistant_gate(c->by, c->gate), generation, start_ns - lead);
+}
+
+void assist_announced(struct daemon *d, uint32_t rank, uint32_t comm, uint32_t ordinal, const struct graph_part *parts,
+                      uint32_t nparts)
+{
+    struct comm *c = armed_ahead(d, rank, comm);
+    if (!c)
+        return;
+    arming_push(c->live, 0, ordinal, parts, nparts);
+    arm(d, c);
+}
+
+void assist_released(struct daemon *d, uint32_t rank, uint32_t comm, uint32_t ordinal, int64_t started_ns)
+{
+    struct comm *c = armed_ahead(d, rank, comm);
+    if (c)
+        open_gate(d, c, ordinal + 1, started_ns);
+}
+
+void assist_virtual_started(struct daemon *d, uint32_t rank, uint32_t n, uint32_t loop, int64_t start_ns)
+{
+    const struct graph_node *node = &d->graph->ranks[rank].nodes[n];
+    struct comm *c = armed_ahead(d, rank, node->comm);
+    if (!c || !c->stands_for_full || !c->collectives_only)
+        return;
+    const struct live_comm *l = &recorded_of(d, rank)->comms[node->comm];
+    uint32_t ordinal = node->ordinal + loop * (l->loop_end - l->loop_begin);
+    open_gate(d, c, ordinal + 1, start_ns);
 }
 
 uint64_t assist_size_changes(void)
@@ -526,9 +529,10 @@ int assist_begin(struct daemon *d, const uint32_t *live, uint32_t nlive, struct 
     memset(&as, 0, sizeof as);
     if (d->transport != TRANSPORT_NCCL)
         return 0;
-    if (check_devices(d->conf, nlive, err))
+    if (assist_check_devices(d->conf, nlive, err))
         return -1;
-    uint32_t here = count_here(d->conf), device = count_live_here(d->conf, nlive);
+    static const struct assistant_events events = {on_made, on_timed, on_assistant_done};
+    uint32_t here = assist_count_here(d->conf), device = assist_count_live_here(d->conf, nlive);
     as.sandbox = calloc(d->conf->world, 1);
     as.comms = calloc(d->graph->ncomms + 1u, sizeof(struct comm *));
     as.recorded = calloc(d->conf->world, sizeof(struct live *));
@@ -541,7 +545,7 @@ int assist_begin(struct daemon *d, const uint32_t *live, uint32_t nlive, struct 
     link_on(LINK_UNIQUE_ID, on_unique_id);
     for (; as.nassistants < here; as.nassistants++) {
         uint32_t number = as.nassistants * d->conf->nodes + d->conf->node;
-        as.assistants[as.nassistants] = assistant_start(d, number, device++, on_made, on_timed, err);
+        as.assistants[as.nassistants] = assistant_start(d, number, device++, &events, err);
         if (!as.assistants[as.nassistants])
             return -1;
     }
@@ -553,6 +557,7 @@ int assist_begin(struct daemon *d, const uint32_t *live, uint32_t nlive, struct 
 
 void assist_end(struct daemon *d)
 {
+    watch_drop_writes(d->watch);
     for (uint32_t i = 0; i < as.nassistants; i++)
         assistant_end(as.assistants[i]);
     for (uint32_t g = 0; as.comms && g < d->graph->ncomms; g++)
@@ -572,18 +577,10 @@ const struct durations *assist_durations(void)
     return as.durations;
 }
 
-uint32_t assist_slice(const struct conf *c)
-{
-    uint32_t n = c->ndevices * c->nodes;
-    while (n && c->assistants > 0 && count_live_here_max(c, n) + count_here_max(c) > c->ndevices)
-        n--;
-    return c->assistants > 0 ? n : 0;
-}
-
 struct assist_result assist_result(const struct daemon *d)
 {
     (void)d;
-    struct assist_result r = {.use = as.use};
+    struct assist_result r = {.use = as.use, .armed_ahead = as.armed_ahead};
     for (uint32_t i = 0; i < as.nassistants; i++)
         assistant_count(as.assistants[i], &r.counts);
     return r;

@@ -8,6 +8,11 @@
  *
  * Every node sees every arrival; the assistant's node arms its assistant by it (arming.h), and foresees what
  * is next in the recorded graph, so that payloads are read ahead.
+ *
+ * Arming ahead. Where a communicator is one sandbox rank and an assistant on its node, its operations are armed when the
+ * rank's host announces them (two ahead), behind a gate. The gate opens when the virtual peer gets there, if
+ * the communicator is a pair with collectives only: then real NCCL does what it does in the full job. Else it opens
+ * when the last of those gets there for whom the rank waits. Why nobody waits for ever: docs/design.md.
  */
 #ifndef PRISM_PRISMD_ASSIST_H
 #define PRISM_PRISMD_ASSIST_H
@@ -36,6 +41,14 @@ void assist_freed(struct daemon *d, struct rank *r, uint32_t comm);
 void assist_arrived(struct daemon *d, uint32_t rank, uint32_t comm, uint32_t ordinal,
                     const struct graph_part *parts, uint32_t nparts);
 
+/* A local sandbox rank's host has issued a group. */
+void assist_announced(struct daemon *d, uint32_t rank, uint32_t comm, uint32_t ordinal, const struct graph_part *parts,
+                      uint32_t nparts);
+/* What a local sandbox rank's group waits for is known: the last of it comes at started_ns (this node's clock). */
+void assist_released(struct daemon *d, uint32_t rank, uint32_t comm, uint32_t ordinal, int64_t started_ns);
+/* A virtual rank gets to its COMM node n (graph/run.h: on_comm_start) at start_ns (this node's clock). */
+void assist_virtual_started(struct daemon *d, uint32_t rank, uint32_t n, uint32_t loop, int64_t start_ns);
+
 /* A child ended. False: it is no assistant. */
 bool assist_reaped(struct daemon *d, pid_t pid, int status);
 
@@ -49,6 +62,7 @@ uint32_t assist_slice(const struct conf *c);
 struct assist_result {
     struct order_counts counts;
     struct coll_use use;
+    uint64_t armed_ahead; /* runs that were armed before their rank had arrived */
 };
 struct assist_result assist_result(const struct daemon *d);
 

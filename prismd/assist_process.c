@@ -31,8 +31,7 @@ struct assistant {
     pid_t pid; /* 0 = gone */
     struct bufferevent *channel;
     struct order_shared *shared;
-    assistant_made made;
-    assistant_timed timed;
+    struct assistant_events on;
 };
 
 /* --- the process --- */
@@ -108,10 +107,12 @@ static void take_answer(struct assistant *a, const struct order_header *h)
 {
     struct daemon *d = a->daemon;
     if (h->type == ORDER_ID && h->size == sizeof(struct order_id)) {
-        a->made(d, h->communicator, ((const struct order_id *)h)->id);
+        a->on.made(d, h->communicator, ((const struct order_id *)h)->id);
     } else if (h->type == ORDER_TIME && h->size == sizeof(struct order_time)) {
         const struct order_time *t = (const struct order_time *)h;
-        a->timed(d, t->tag, t->ns);
+        a->on.timed(d, t->tag, t->ns);
+    } else if (h->type == ORDER_DONE) {
+        a->on.done(d);
     } else if (h->type == ORDER_FAILED && h->size >= sizeof(struct order_failed)) {
         const struct order_failed *f = (const struct order_failed *)h;
         daemon_fail(d, (int)f->code, "assistant %u (device %s of node %u): %.*s", a->number,
@@ -171,15 +172,15 @@ static int make_shared(struct assistant *a, int sockets[2], int *counts, struct 
     return 0;
 }
 
-struct assistant *assistant_start(struct daemon *d, uint32_t number, uint32_t device, assistant_made made,
-                                  assistant_timed timed, struct prism_error *err)
+struct assistant *assistant_start(struct daemon *d, uint32_t number, uint32_t device,
+                                  const struct assistant_events *events, struct prism_error *err)
 {
     char program[PATH_MAX];
     int sockets[2] = {-1, -1}, counts = -1;
     struct assistant *a = calloc(1, sizeof *a);
     if (!a)
         abort();
-    *a = (struct assistant){.daemon = d, .number = number, .device = device, .made = made, .timed = timed};
+    *a = (struct assistant){.daemon = d, .number = number, .device = device, .on = *events};
     pid_t parent = getpid();
     int rc = find_program(program)
                  ? prism_error_set(err, PRISM_EXIT_SYSTEM, "%s is missing: the installation is not complete",

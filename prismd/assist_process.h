@@ -13,10 +13,17 @@ typedef void (*assistant_made)(struct daemon *d, uint32_t communicator, const ui
 
 /* A run with that tag took so long. The same. */
 typedef void (*assistant_timed)(struct daemon *d, uint32_t tag, int64_t ns);
+/* An ORDER_CREATE or ORDER_DESTROY is done. The same. */
+typedef void (*assistant_done)(struct daemon *d);
+struct assistant_events {
+    assistant_made made;
+    assistant_timed timed;
+    assistant_done done;
+};
 
 /* Start assistant `number` on conf.devices[device]. */
-struct assistant *assistant_start(struct daemon *d, uint32_t number, uint32_t device, assistant_made made,
-                                  assistant_timed timed, struct prism_error *err);
+struct assistant *assistant_start(struct daemon *d, uint32_t number, uint32_t device,
+                                  const struct assistant_events *events, struct prism_error *err);
 /* End it and wait for that; NULL is fine. */
 void assistant_end(struct assistant *a);
 /* Queue an order (never blocks). Any thread that holds the lock. */

@@ -244,9 +244,16 @@ static void on_release(void *ctx, uint32_t rank, uint32_t comm, uint32_t ordinal
         if (g->comm == comm && g->ordinal == ordinal && g->arrived && !g->opened) {
             g->started_ns = started_ns - offset;
             g->end_ns = end_ns - offset;
+            assist_released(d, rank, comm, ordinal, g->started_ns);
             watch_open_at(d->watch, g, g->end_ns - lag_out_ns(d, r));
             return;
         }
+}
+
+static void on_comm_start(void *ctx, uint32_t rank, uint32_t n, uint32_t loop, int64_t start_ns)
+{
+    struct daemon *d = ((struct run_context *)ctx)->daemon;
+    assist_virtual_started(d, rank, n, loop, start_ns - link_clock_offset_ns(d, NULL));
 }
 
 static void feed(struct daemon *d, const struct held *h)
@@ -400,7 +407,11 @@ static void on_node(struct daemon *d, struct rank *r, const struct msg_node *m, 
     if (!g)
         return;
     note_sizes(d, g);
-    deliver(d, g);
+    if (deliver(d, g) || d->transport != TRANSPORT_NCCL)
+        return;
+    struct graph_part *parts = live_parts(g);
+    assist_announced(d, r->number, g->comm, g->ordinal, parts, g->nparts);
+    free(parts);
 }
 
 static void on_left(struct daemon *d, uint32_t from, struct bytes_reader *b)
@@ -494,6 +505,7 @@ int emulate_begin(struct daemon *d, const uint32_t *live, uint32_t nlive, struct
     struct graph_run_ops ops = {.duration_ns = duration_ns,
                                 .send_is_eager = duration_send_is_eager,
                                 .on_release = on_release,
+                                .on_comm_start = d->transport == TRANSPORT_NCCL ? on_comm_start : NULL,
                                 .ctx = &em.context};
     struct graph_run_options options = {
         .external = em.external, .iterations = has_teardown(d->graph) ? 0 : UINT32_MAX, .lookahead = 2};

@@ -98,6 +98,7 @@ static void put_assistants(json_t *root, const struct daemon *d, const struct re
                                                  "full_ring_bytes", (json_int_t)use->full));
     }
     json_object_set_new(root, "assistants", json_integer(d->conf->assistants));
+    json_object_set_new(root, "armed_ahead", json_integer((json_int_t)a->armed_ahead));
     json_object_set_new(root, "ops", ops);
     json_object_set_new(root, "assistant_payloads",
                         json_pack("{s:I, s:I, s:I, s:I}", "hits", (json_int_t)a->counts.hits, "late",

@@ -138,6 +138,7 @@ static void take_assist(struct bytes_reader *b, struct assist_result *sum)
     if (!data)
         return;
     memcpy(&a, data, sizeof a);
+    sum->armed_ahead += a.armed_ahead;
     sum->counts.runs += a.counts.runs;
     sum->counts.hits += a.counts.hits;
     sum->counts.late += a.counts.late;

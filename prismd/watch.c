@@ -17,6 +17,12 @@
 /* So many arrivals in a row that no wake-up announced, and the writers are GPUs: from then on the thread spins. */
 #define SILENT_ARRIVALS 3
 
+struct timed_write {
+    uint32_t *word;
+    uint32_t value;
+    int64_t at_ns;
+};
+
 struct watch {
     struct daemon *daemon;
     pthread_t thread;
@@ -31,6 +37,8 @@ struct watch {
     size_t nheads, heads_cap;
     struct group **due; /* binary heap by open_at_ns */
     size_t ndue, due_cap;
+    struct timed_write *writes; /* few: one a communicator of an assistant */
+    size_t nwrites, writes_cap;
 };
 
 static struct region_slot *slot_of(const struct group *g)
@@ -145,6 +153,43 @@ void watch_open_at(struct watch *w, struct group *g, int64_t ns)
     ring(w);
 }
 
+static void raise_word(uint32_t *word, uint32_t value)
+{
+    if (!region_word_reached(word, value))
+        region_word_set(word, value);
+}
+
+void watch_write_at(struct watch *w, uint32_t *word, uint32_t value, int64_t ns)
+{
+    if (ns <= clock_now_ns()) {
+        raise_word(word, value);
+        return;
+    }
+    w->writes = grow(w->writes, w->nwrites, &w->writes_cap, sizeof *w->writes);
+    w->writes[w->nwrites++] = (struct timed_write){word, value, ns};
+    ring(w);
+}
+
+void watch_drop_writes(struct watch *w)
+{
+    w->nwrites = 0;
+}
+
+/* Returns when the next one is due, or `deadline_ns`, whichever is first. */
+static int64_t write_due(struct watch *w, int64_t deadline_ns)
+{
+    for (size_t i = 0; i < w->nwrites;) {
+        if (w->writes[i].at_ns > clock_now_ns()) {
+            deadline_ns = w->writes[i].at_ns < deadline_ns ? w->writes[i].at_ns : deadline_ns;
+            i++;
+            continue;
+        }
+        raise_word(w->writes[i].word, w->writes[i].value);
+        w->writes[i] = w->writes[--w->nwrites];
+    }
+    return deadline_ns;
+}
+
 void watch_mark_ready(struct group *g)
 {
     region_word_set(&slot_of(g)->ready, g->generation);
@@ -247,6 +292,7 @@ static void *watch_main(void *arg)
         int64_t deadline = now + (w->nheads ? w->poll_ns : NSEC_PER_SEC);
         if (w->ndue && w->due[0]->open_at_ns < deadline)
             deadline = w->due[0]->open_at_ns;
+        deadline = write_due(w, deadline);
         if (deadline > now)
             wait_for_change(w, bell, deadline);
     }
@@ -313,5 +359,6 @@ void watch_destroy(struct watch *w)
     pthread_join(w->thread, NULL);
     free(w->heads);
     free(w->due);
+    free(w->writes);
     free(w);
 }

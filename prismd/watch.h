@@ -19,6 +19,10 @@ void watch_set_poll(struct watch *w, int64_t poll_ns, bool spin);
 void watch_add(struct watch *w, struct group *group);
 /* Open the gate at that time (CLOCK_MONOTONIC ns; in the past = now). The group must have arrived. */
 void watch_open_at(struct watch *w, struct group *group, int64_t ns);
+/* Raise a word of memory to `value` at that time (in the past = now), and wake who sleeps on it; a word that has reached it stays.
+ * The memory must live until watch_drop_writes. */
+void watch_write_at(struct watch *w, uint32_t *word, uint32_t value, int64_t ns);
+void watch_drop_writes(struct watch *w);
 /* The outputs lie in the region. */
 void watch_mark_ready(struct group *group);
 /* Forget every group of the rank (its process is gone) and free them. */

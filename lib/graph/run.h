@@ -26,6 +26,9 @@ struct graph_run_ops {
     /* A virtual rank's node (position v) is known. May be NULL. */
     void (*on_node)(void *ctx, uint32_t rank, uint64_t v, int64_t start_ns, int64_t end_ns);
     void *ctx;
+    /* A virtual rank gets to its COMM node `n` (in the loop'th repetition of the last iteration, from 0) at start_ns, which
+     * may lie ahead: known before the group's end is. May be NULL. */
+    void (*on_comm_start)(void *ctx, uint32_t rank, uint32_t n, uint32_t loop, int64_t start_ns);
 };
 
 struct graph_run_options {

@@ -300,6 +300,8 @@ static void stream_run(struct graph_run *run, uint32_t line)
         if (r->nodes[l->n].kind == GRAPH_COMM) {
             l->group.start_ns = start;
             l->state = LINE_AT_COMM;
+            if (run->ops.on_comm_start)
+                run->ops.on_comm_start(run->ops.ctx, l->rank, l->n, l->k, start);
             if (!run_match(run, r, line, &l->group, l->n, l->k, NULL))
                 return;
             l->state = LINE_READY;

@@ -38,6 +38,14 @@ void answer_id(uint32_t communicator, const uint8_t id[ORDER_ID_LEN])
     pthread_mutex_unlock(&lock);
 }
 
+void answer_done(uint32_t communicator)
+{
+    struct order_header a = {ORDER_DONE, communicator, sizeof a};
+    pthread_mutex_lock(&lock);
+    put(&a, sizeof a);
+    pthread_mutex_unlock(&lock);
+}
+
 void answer_time(uint32_t communicator, uint32_t tag, int64_t ns)
 {
     struct order_time a = {.h = {ORDER_TIME, communicator, sizeof a}, .tag = tag, .ns = ns};

@@ -74,8 +74,10 @@ static void create(struct communicator *c, const struct order_create *o)
     gpu_open_nccl((const char *)(o + 1));
     GPU_NCCL_MUST(gpu_nccl(GetUniqueId)(&id));
     answer_id(c->number, (const uint8_t *)id.internal);
-    if (o->rank < 0)
+    if (o->rank < 0) {
+        answer_done(c->number);
         return;
+    }
     GPU_MUST(gpu_cu(cuStreamCreate)(&c->stream, CU_STREAM_NON_BLOCKING));
     c->gate = o->gate;
     map_gates();
@@ -83,6 +85,7 @@ static void create(struct communicator *c, const struct order_create *o)
     GPU_MUST(gpu_cu(cuEventCreate)(&c->ended, CU_EVENT_DEFAULT));
     c->ring = ring_create(payloads, &shared->counts);
     GPU_NCCL_MUST(gpu_nccl(CommInitRank)(&c->comm, o->size, id, o->rank));
+    answer_done(c->number);
 }
 
 static ncclRedOp_t redop_of(struct communicator *c, const struct order_call *call)
@@ -159,8 +162,6 @@ static void run(struct communicator *c, const struct order_run *o)
     const struct order_call *calls =
         (const struct order_call *)((const struct order_segment *)(o + 1) + o->nsegments);
     uint64_t scratch = o->scratch_bytes ? o->scratch_bytes : 1;
-    if (scratch > c->scratch.size)
-        GPU_MUST(gpu_cu(cuStreamSynchronize)(c->stream));
     gpu_buffer_grow(&c->scratch, scratch);
     struct ring_place *payload = o->payload_bytes ? ring_take(c->ring, o, c->stream) : NULL;
     bool timed = o->tag != ORDER_NO_TAG;
@@ -198,6 +199,7 @@ static void destroy(struct communicator *c)
         HASH_DEL(c->redops, r);
         free(r);
     }
+    answer_done(c->number);
     free(c);
 }
 

@@ -83,8 +83,6 @@ void gpu_buffer_grow(struct gpu_buffer *b, size_t size)
 {
     if (size <= b->size)
         return;
-    if (b->device)
-        GPU_MUST(gpu_cu(cuMemFree)(b->device));
     size_t grown = b->size ? b->size : GROW_LEAST;
     while (grown < size)
         grown += grown / 2 + GROW_LEAST;

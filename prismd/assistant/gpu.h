@@ -66,7 +66,8 @@ struct gpu_buffer {
     CUdeviceptr device;
     size_t size;
 };
-/* At least size bytes. May free the old memory: nothing that uses it may be queued. */
+/* At least size bytes. What it had before stays until the process ends (together less than twice the last size): freeing waits
+ * for the device, which may stand at a gate that only opens after this. */
 void gpu_buffer_grow(struct gpu_buffer *b, size_t size);
 
 #endif

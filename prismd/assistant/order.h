@@ -30,6 +30,7 @@ enum order_type {
     ORDER_DESTROY,    /* struct order_header: every sandbox rank is destroying it */
     /* assistant -> prismd */
     ORDER_ID = 64, /* struct order_id */
+    ORDER_DONE,    /* struct order_header: ORDER_CREATE or ORDER_DESTROY has been done */
     ORDER_FAILED,  /* struct order_failed; the assistant ends */
     ORDER_TIME,    /* struct order_time: how long a run took that has a tag */
 };

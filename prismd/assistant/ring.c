@@ -47,9 +47,10 @@ static void grow_host(struct ring_place *p, size_t size)
 {
     if (size <= p->host_size)
         return;
-    if (p->host)
-        GPU_MUST(gpu_cu(cuMemFreeHost)(p->host));
-    p->host_size = size + size / 4;
+    /* What it had stays until the process ends, as with gpu_buffer_grow. */
+    p->host_size += p->host_size / 2;
+    if (p->host_size < size + size / 4)
+        p->host_size = size + size / 4;
     GPU_MUST(gpu_cu(cuMemAllocHost)(&p->host, p->host_size));
 }
 

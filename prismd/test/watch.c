@@ -181,6 +181,34 @@ static void gates_open_at_their_times(void **state)
     pthread_mutex_unlock(&f->daemon.lock);
 }
 
+/* Words are raised in the order of their times, never lowered, and not at all once dropped. */
+static void words_are_raised_in_time(void **state)
+{
+    struct fixture *f = *state;
+    uint32_t words[3] = {UINT32_MAX, 5, 0};
+    pthread_mutex_lock(&f->daemon.lock);
+    int64_t due = clock_now_ns() + 60000000;
+    watch_write_at(f->daemon.watch, &words[0], 2, due); /* wraps */
+    watch_write_at(f->daemon.watch, &words[0], 1, due - 30000000);
+    watch_write_at(f->daemon.watch, &words[1], 4, 0);
+    assert_int_equal(words[0], UINT32_MAX);
+    assert_int_equal(words[1], 5);
+    watch_write_at(f->daemon.watch, &words[1], 6, 0);
+    assert_int_equal(words[1], 6);
+    while (!region_word_reached(&words[0], 1))
+        let_it_look(f);
+    assert_true(clock_now_ns() >= due - 30000000);
+    while (!region_word_reached(&words[0], 2))
+        let_it_look(f);
+    assert_true(clock_now_ns() >= due);
+    watch_write_at(f->daemon.watch, &words[2], 1, clock_now_ns() + 30000000);
+    watch_drop_writes(f->daemon.watch);
+    for (int i = 0; i < 4; i++)
+        let_it_look(f);
+    assert_int_equal(words[2], 0);
+    pthread_mutex_unlock(&f->daemon.lock);
+}
+
 /* A GPU writes without waking anybody. */
 static void writers_need_not_wake(void **state)
 {
@@ -275,6 +303,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_stream_arrives_in_order, make, unmake),
         cmocka_unit_test_setup_teardown(gates_open_at_their_times, make, unmake),
+        cmocka_unit_test_setup_teardown(words_are_raised_in_time, make, unmake),
         cmocka_unit_test_setup_teardown(writers_need_not_wake, make, unmake),
         cmocka_unit_test_setup_teardown(silent_writers_are_watched_by_spinning, make, unmake),
         cmocka_unit_test_setup_teardown(many_streams_are_watched, make, unmake),

@@ -62,6 +62,7 @@ print("%s: %.1f ms an iteration (predicted %.1f)" % (r["transport"], sum(s) / le
     # 16 ranks in slices of 7 beside an assistant: some pairs are a rank and its assistant, and so the full operation.
     check_report 'r["calibration"]["transport"] == "nccl" and r["calibration"]["slices"] == 3'
     check_report 'r["calibration"]["measured_durations"] > 0'
+    check_report 'r["armed_ahead"] > 0'
     grep -q '"format": "prism-durations"' trace/durations.json
     seconds >&3
     emulate 9 0

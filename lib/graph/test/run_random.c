@@ -163,7 +163,7 @@ static void one_case(uint64_t seed, bool with_externals)
         options.iterations = recorded + random_below(&state, 4);
     if (with_externals && random_below(&state, 2))
         options.lookahead = 1 + random_below(&state, 2);
-    struct graph_run_ops ops = {duration, eager, on_release, on_node, &c};
+    struct graph_run_ops ops = {duration, eager, on_release, on_node, &c, NULL};
     uint32_t most = 1;
     for (uint32_t r = 0; r < shape.world; r++) {
         uint32_t n = oracle_positions(&c.g->ranks[r], options.iterations);
