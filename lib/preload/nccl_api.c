@@ -1,4 +1,4 @@
-/* nccl_api.c - every function of nccl.h, under both of its names (nccl*, and pnccl* for profilers).
+/* nccl_api.c - every function of nccl.h, under both of its names (nccl*, and pnccl* for profilers); newer ones: nccl_more.c.
  *
  * In a process that is no rank they are NCCL's. In a rank NCCL itself is asked only for its version and texts; what the
  * program holds as ncclComm_t is ours. rank_X is what a rank does for ncclX.
@@ -265,23 +265,6 @@ static ncclResult_t rank_RedOpDestroy(ncclRedOp_t op, ncclComm_t comm)
 {
     return comm_redop_destroy(comm_of(comm), op);
 }
-
-/* --- communication from within kernels (nccl_device.h): nothing on a stream that a gate could replace --- */
-
-#define REFUSE_DEVICE_API(name, parameters, arguments)                                                             \
-    ncclResult_t name parameters;                                                                                  \
-    PRISM_EXPORT ncclResult_t name parameters                                                                      \
-    {                                                                                                              \
-        __typeof__(&name) real = REAL_NAMED(REAL_NCCL, name, #name);                                               \
-        if (frame_enter())                                                                                         \
-            session_fatal(PRISM_EXIT_UNSUPPORTED, "rank %u: " #name ": Prism cannot serve NCCL's device interface", \
-                          session.rank);                                                                           \
-        return real ? real arguments : ncclSystemError;                                                            \
-    }
-REFUSE_DEVICE_API(ncclDevCommCreate, (ncclComm_t comm, const void *needs, void *device_comm), (comm, needs, device_comm))
-REFUSE_DEVICE_API(pncclDevCommCreate, (ncclComm_t comm, const void *needs, void *device_comm), (comm, needs, device_comm))
-REFUSE_DEVICE_API(ncclDevCommDestroy, (ncclComm_t comm, const void *device_comm), (comm, device_comm))
-REFUSE_DEVICE_API(pncclDevCommDestroy, (ncclComm_t comm, const void *device_comm), (comm, device_comm))
 
 /* --- operations --- */
 

@@ -412,6 +412,22 @@ static void act_bad(void)
     printf("again %d\n", ncclCommDestroy(comm));
 }
 
+/* Functions newer than our nccl.h. */
+static void act_newer(void)
+{
+    ncclResult_t (*pointer_of)(ncclComm_t, ncclWindow_t, void **) =
+        (ncclResult_t (*)(ncclComm_t, ncclWindow_t, void **))dlsym(RTLD_DEFAULT, "ncclWinGetUserPtr");
+    ncclResult_t (*signal_peer)(int, int, int, unsigned, ncclComm_t, cudaStream_t) =
+        (ncclResult_t (*)(int, int, int, unsigned, ncclComm_t, cudaStream_t))dlsym(RTLD_DEFAULT, "ncclSignal");
+    ncclWindow_t window;
+    void *pointer;
+    set_up();
+    CHECK(ncclCommWindowRegister(comm, buffer, sizeof host, &window, 0));
+    CHECK(pointer_of(comm, window, &pointer));
+    printf("window %d\n", pointer == (void *)buffer);
+    CHECK(signal_peer(0, 0, 0, 0, comm, stream));
+}
+
 int main(int argc, char **argv)
 {
     setvbuf(stdout, NULL, _IOLBF, 0);
@@ -423,7 +439,7 @@ int main(int argc, char **argv)
         void (*act)(void);
     } acts[] = {
         {"allreduce", act_allreduce}, {"group", act_group}, {"split", act_split}, {"fork", act_fork},
-        {"connections", act_connections}, {"names", act_names}, {"local", act_local}, {"large", act_large},
+        {"connections", act_connections}, {"names", act_names}, {"newer", act_newer}, {"local", act_local}, {"large", act_large},
         {"many", act_many}, {"store", act_store}, {"bad", act_bad}, {"plain", act_plain}, {"average", act_average}, {"reset", act_reset}, {"wide", act_wide}, {"grow", act_grow},
     };
     for (size_t i = 0; i < sizeof acts / sizeof *acts; i++)

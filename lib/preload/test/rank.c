@@ -285,6 +285,15 @@ static void functions_by_name_are_ours(void **state)
     assert_int_not_equal(f->ranks[0].nodes[1].stream, f->ranks[0].nodes[2].stream);
 }
 
+static void newer_functions(void **state)
+{
+    struct fake *f = fresh(PHASE_CAPTURE);
+    RUN(f, 1, "newer");
+    assert_exit(&f->ranks[0], PRISM_EXIT_UNSUPPORTED);
+    assert_output(&f->ranks[0], "window 1");
+    assert_string_equal(f->ranks[0].fatal, "rank 0: ncclSignal: Prism cannot serve one-sided communication");
+}
+
 static void one_rank_communicator(void **state)
 {
     struct fake *f = fresh(PHASE_CAPTURE);
@@ -441,6 +450,7 @@ int main(void)
         cmocka_unit_test(closed_gates_leave_other_streams_alone),
         cmocka_unit_test(gates_as_kernels),
         cmocka_unit_test(functions_by_name_are_ours),
+        cmocka_unit_test(newer_functions),
         cmocka_unit_test(one_rank_communicator),
         cmocka_unit_test(heap_too_small),
         cmocka_unit_test(wide_copies),

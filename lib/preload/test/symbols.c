@@ -1,6 +1,8 @@
-/* symbols.c - libprism.so exports every function of nccl.h, and every NCCL function of the libraries that are here. */
+/* symbols.c - libprism.so exports every function of nccl.h, of every release from 2.18 to 2.30, and of the NCCL libraries
+ * that are here, or passes it through knowingly. */
 #include <dlfcn.h>
 #include <elf.h>
+#include <glob.h>
 #include <link.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,14 +19,24 @@
 
 static void *prism;
 
-/* Exported by NCCL 2.28 besides nccl.h and passed through, with or without p in front: the parts of nccl_device.h that
- * lead nowhere without ncclDevCommCreate (which is ours and refuses), and a hook of NCCL's own tools. */
+/* Passed through knowingly, with or without p in front. They know neither communicators nor windows: sizes for
+ * nccl_device.h, which lead nowhere without ncclDevCommCreate (refused); NCCL's settings; a hook of NCCL's own tools. */
 static const char *const passed_through[] = {
-    "ncclGinBarrierCreateRequirement", "ncclLLA2ACalcSlots", "ncclLLA2ACreateRequirement",
-    "ncclLsaBarrierCreateRequirement", "ncclTeamLsa",        "ncclTeamRail",
-    "ncclTeamRankToLsa",               "ncclTeamRankToWorld", "ncclTeamWorld",
-    "ncclResetDebugInitInternal",      NULL,
+    "ncclLLA2ACalcSlots", "ncclLLA2ACreateRequirement", "ncclLsaBarrierCreateRequirement",
+    "ncclGinInboxA2ACreateRequirement", "ncclGinOutboxCreateRequirement",
+    "ncclParamBind", "ncclParamDumpAll", "ncclParamGet", "ncclParamGetAllParameterKeys", "ncclParamGetI16",
+    "ncclParamGetI32", "ncclParamGetI64", "ncclParamGetI8", "ncclParamGetParameter", "ncclParamGetStr",
+    "ncclParamGetU16", "ncclParamGetU32", "ncclParamGetU64", "ncclParamGetU8",
+    "ncclResetDebugInitInternal",
 };
+
+static bool is_passed_through(const char *name)
+{
+    for (size_t i = 0; i < sizeof passed_through / sizeof *passed_through; i++)
+        if (!strcmp(name + (name[0] == 'p'), passed_through[i]))
+            return true;
+    return false;
+}
 
 static void *open_built(const char *name)
 {
@@ -89,13 +101,11 @@ static void compare_exports(void *library)
     uint32_t seen = 0, n = symbol_count(hash);
     for (uint32_t i = 0; i < n; i++) {
         const char *name = strings + symbols[i].st_name;
-        bool known = strncmp(name, "nccl", 4) && strncmp(name, "pnccl", 5);
-        if (known || !symbols[i].st_value || ELF64_ST_TYPE(symbols[i].st_info) != STT_FUNC)
+        bool other = strncmp(name, "nccl", 4) && strncmp(name, "pnccl", 5);
+        if (other || !symbols[i].st_value || ELF64_ST_TYPE(symbols[i].st_info) != STT_FUNC)
             continue;
-        for (size_t k = 0; passed_through[k]; k++)
-            known |= !strcmp(name + (name[0] == 'p'), passed_through[k]);
-        if (!known && !dlsym(prism, name))
-            fail_msg("NCCL exports %s, libprism.so does not", name);
+        if (!is_passed_through(name) && !dlsym(prism, name))
+            fail_msg("NCCL exports %s, which libprism.so neither has nor passes through knowingly", name);
         seen++;
     }
     assert_true(seen > 60);
@@ -110,16 +120,50 @@ static void every_export_of_the_software_library(void **state)
     compare_exports(library);
 }
 
-static void every_export_of_the_real_library(void **state)
+/* All that are found where NVIDIA's packages put them, and those of $PRISM_TEST_NCCL (paths, separated by colons). */
+static void every_export_of_real_libraries(void **state)
 {
-    void *library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
-    int version = 0;
-    if (!library)
+    static const char *const places[] = {"/usr/local/cuda*/lib64/libnccl.so.2", "/usr/lib/*/libnccl.so.2",
+                                         "/usr/lib64/libnccl.so.2",
+                                         "/usr/*/lib/python3*/*-packages/nvidia/nccl/lib/libnccl.so.2"};
+    char list[65536] = "libnccl.so.2", *rest = list;
+    const char *more = getenv("PRISM_TEST_NCCL");
+    size_t at = strlen(list);
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        glob_t found;
+        if (!glob(places[i], 0, NULL, &found))
+            for (size_t k = 0; k < found.gl_pathc && at < sizeof list / 2; k++)
+                at += (size_t)snprintf(list + at, sizeof list - at, ":%s", found.gl_pathv[k]);
+        globfree(&found);
+    }
+    if (more)
+        snprintf(list + at, sizeof list - at, ":%s", more);
+    int compared = 0;
+    for (const char *path; (path = strsep(&rest, ":"));) {
+        void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+        if (!library)
+            continue;
+        compare_exports(library);
+        compared++;
+    }
+    if (!compared)
         skip();
-    ncclResult_t (*get_version)(int *) = (__typeof__(get_version))dlsym(library, "ncclGetVersion");
-    if (!get_version || get_version(&version) || version / 100 != 228)
-        skip();
-    compare_exports(library);
+}
+
+static void every_function_of_any_release(void **state)
+{
+    static const char *const names[] = {
+#include "preload/test/nccl_functions.inc"
+    };
+    char second[128];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(second, sizeof second, "p%s", names[i]);
+        if (!is_passed_through(names[i]) && (!dlsym(prism, names[i]) || !dlsym(prism, second)))
+            fail_msg("libprism.so lacks %s or %s", names[i], second);
+    }
+    for (size_t i = 0; i < sizeof passed_through / sizeof *passed_through; i++)
+        if (dlsym(prism, passed_through[i]))
+            fail_msg("libprism.so has %s, which the list here calls passed through", passed_through[i]);
 }
 
 /* Anything else of ours would get in the way of the program's own symbols. */
@@ -135,7 +179,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_function_of_the_header),
         cmocka_unit_test(every_export_of_the_software_library),
-        cmocka_unit_test(every_export_of_the_real_library),
+        cmocka_unit_test(every_export_of_real_libraries),
+        cmocka_unit_test(every_function_of_any_release),
         cmocka_unit_test(nothing_else),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);
