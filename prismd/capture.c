@@ -90,7 +90,14 @@ static void on_group_arrived(struct daemon *d, struct group *g)
             collective_arrive(d, g, i);
         }
     }
+    struct rank *r = g->rank;
     part_served(d, g);
+    sched_arrived(d, r);
+}
+
+static void on_opened(struct daemon *d, struct group *g)
+{
+    sched_opened(d, g->rank);
 }
 
 static void on_node(struct daemon *d, struct rank *r, const struct msg_node *m, struct group *g)
@@ -130,6 +137,7 @@ const struct phase_ops capture_ops = {
     .comm_split = registry_comm_split,
     .node = on_node,
     .arrived = on_group_arrived,
+    .opened = on_opened,
     .ended = on_ended,
 };
 

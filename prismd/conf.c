@@ -137,7 +137,7 @@ static char *default_library(void)
 
 static int read_numbers(struct conf *c, struct prism_error *err)
 {
-    uint64_t world, gpn, assistants, runnable, staging, nodes, node, link_seconds, iterations, prefetch;
+    uint64_t world, gpn, assistants, runnable, staging, nodes, node, link_seconds, iterations, prefetch, pool;
     if (get_number("PRISM_EMULATE", 1, WORLD_MAX, 0, &world, err) ||
         get_number("PRISM_GPUS_PER_NODE", 1, 1024, 8, &gpn, err) ||
         get_number("PRISM_ASSISTANTS", 0, 1024, UINT64_MAX, &assistants, err) ||
@@ -145,6 +145,10 @@ static int read_numbers(struct conf *c, struct prism_error *err)
         get_number("PRISM_STAGING", 1 << 20, 1ull << 40, 256 << 20, &staging, err) ||
         get_number("PRISM_NODES", 1, 4096, 1, &nodes, err) || get_number("PRISM_NODE_ID", 0, nodes - 1, 0, &node, err) ||
         get_number("PRISM_PREFETCH", 0, 1ull << 40, 256 << 20, &prefetch, err) ||
+        get_number("PRISM_DEVICE_MEMORY", 0, 1ull << 50, 0, &c->device_memory, err) ||
+        get_number("PRISM_CONTEXT_BYTES", 0, 1ull << 50, UINT64_MAX, &c->context_bytes, err) ||
+        get_number("PRISM_EVICTION_SEED", 0, UINT64_MAX, 0, &c->eviction_seed, err) ||
+        get_number("PRISM_HOST_POOL", 0, 1ull << 50, 0, &pool, err) || /* for the mover, which reads it itself */
         get_number("PRISM_ITERATIONS", 0, 1000000, 0, &iterations, err) ||
         get_number("PRISM_LINK_SECONDS", 1, 86400, 0, &link_seconds, err))
         return -1;
@@ -167,13 +171,16 @@ static int read_choices(struct conf *c, struct prism_error *err)
 {
     static const char *const phases[] = {"auto", "capture", "calibrate", "emulate", NULL};
     static const char *const payloads[] = {"full", "control", "none", NULL};
+    static const char *const switchings[] = {"auto", "0", "1", NULL};
     static const char *const divergences[] = {"stop", "warn", NULL};
-    int phase, payload, divergence;
+    int phase, payload, divergence, switching;
     if (get_choice("PRISM_PHASE", phases, &phase, err) || get_choice("PRISM_PAYLOAD", payloads, &payload, err) ||
-        get_choice("PRISM_ON_DIVERGENCE", divergences, &divergence, err))
+        get_choice("PRISM_ON_DIVERGENCE", divergences, &divergence, err) ||
+        get_choice("PRISM_SWITCHING", switchings, &switching, err))
         return -1;
     c->phase = (enum conf_phase)phase;
     c->payload = (enum conf_payload)payload;
+    c->switching = (enum conf_switching)switching;
     c->on_divergence = (enum conf_divergence)divergence;
     return 0;
 }

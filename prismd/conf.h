@@ -13,6 +13,7 @@
 
 enum conf_phase { CONF_AUTO, CONF_CAPTURE, CONF_CALIBRATE, CONF_EMULATE };
 enum conf_divergence { CONF_STOP, CONF_WARN };
+enum conf_switching { CONF_SWITCHING_AUTO, CONF_SWITCHING_OFF, CONF_SWITCHING_ON };
 enum conf_payload { CONF_FULL, CONF_CONTROL, CONF_NONE };
 
 struct conf {
@@ -32,6 +33,10 @@ struct conf {
     enum conf_divergence on_divergence;
     uint32_t runnable;      /* PRISM_RUNNABLE: ranks running at once in capture */
     size_t prefetch;        /* PRISM_PREFETCH: bytes of payloads read ahead on a node; 0 = none */
+    enum conf_switching switching; /* PRISM_SWITCHING: of ranks' device memory in capture (movers.h) */
+    uint64_t device_memory; /* PRISM_DEVICE_MEMORY: bytes of a device that ranks may take; 0 = what is free */
+    uint64_t context_bytes; /* PRISM_CONTEXT_BYTES: device memory of a process without its allocations; UINT64_MAX = not given */
+    uint64_t eviction_seed; /* PRISM_EVICTION_SEED: victims at random (tests); 0 = by the policy */
     size_t staging;         /* PRISM_STAGING: bytes of each rank's staging heap */
 
     uint32_t nodes, node;   /* PRISM_NODES, PRISM_NODE_ID */

@@ -16,6 +16,7 @@
 #include "common/log.h"
 #include "prismd/dispatch.h"
 #include "prismd/listen.h"
+#include "prismd/movers.h"
 #include "prismd/rank.h"
 
 static void drop_connection(struct rank *r)
@@ -88,16 +89,21 @@ static void send_welcome(struct rank *r)
         .max_waiting = UINT32_MAX, /* prismd counts at arrival, which is exact: capture.c */
         .region_size = r->region_size,
     };
-    char control[CMSG_SPACE(sizeof(int))] = {0};
+    /* The region, and in capture the socket to the mover if there is one. */
+    int fds[2] = {r->region_fd, movers_attach(d, r)};
+    size_t fds_bytes = fds[1] < 0 ? sizeof fds[0] : sizeof fds;
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof fds)] = {0};
     struct iovec iov = {&w, sizeof w};
-    struct msghdr mh = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    struct msghdr mh = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = CMSG_SPACE(fds_bytes)};
     struct cmsghdr *c = CMSG_FIRSTHDR(&mh);
     c->cmsg_level = SOL_SOCKET;
     c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(sizeof(int));
-    memcpy(CMSG_DATA(c), &r->region_fd, sizeof(int));
+    c->cmsg_len = CMSG_LEN(fds_bytes);
+    memcpy(CMSG_DATA(c), fds, fds_bytes);
     if (sendmsg(r->socket, &mh, MSG_NOSIGNAL) < 0)
         log_debug("rank %u: cannot welcome: %s", r->number, strerror(errno));
+    if (fds[1] >= 0)
+        close(fds[1]);
 }
 
 static void refuse(int fd)

@@ -20,6 +20,7 @@
 #include "prismd/enough.h"
 #include "prismd/link.h"
 #include "prismd/listen.h"
+#include "prismd/movers.h"
 #include "prismd/place.h"
 #include "prismd/rank.h"
 #include "prismd/result.h"
@@ -109,6 +110,7 @@ static void wind_up(struct daemon *d)
     evtimer_del(local.tick);
     sched_end(d);
     if (d->phase == PHASE_CAPTURE) {
+        movers_end(d);
         if (capture_end(d, !d->failure.code, &err))
             daemon_fail(d, err.code, "%s", err.text);
         result_put_capture(d, &result);
@@ -137,7 +139,7 @@ static void on_child(evutil_socket_t fd, short what, void *arg)
     pthread_mutex_lock(&d->lock);
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
         struct rank *r = rank_of_pid(d, pid);
-        if (!r)
+        if (!r && !movers_reaped(d, pid, status))
             assist_reaped(d, pid, status);
         if (!r || r->state == RANK_ENDED)
             continue;
@@ -350,6 +352,8 @@ void local_begin(struct daemon *d, const struct local_phase *p, local_done done)
         daemon_fail(d, err.code, "%s", err.text);
         return;
     }
+    if (p->kind == PHASE_CAPTURE)
+        movers_begin(d);
     for (uint32_t i = 0; i < d->conf->world; i++)
         if (d->ranks[i])
             sched_want_start(d, d->ranks[i]);

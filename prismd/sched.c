@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "common/clock.h"
+#include "prismd/movers.h"
 #include "prismd/rank.h"
 #include "prismd/watch.h"
 
@@ -76,13 +77,41 @@ void sched_begin(struct daemon *d, uint32_t runnable)
 
 void sched_want_start(struct daemon *d, struct rank *r)
 {
+    if (movers_may_start(d, r))
+        sched_may_start(d, r);
+}
+
+void sched_may_start(struct daemon *d, struct rank *r)
+{
     queue(r);
     fill(d);
+}
+
+static bool has_held_gate(const struct rank *r)
+{
+    for (const struct group *g = r->groups; g; g = g->next_of_rank)
+        if (g->arrived && !g->opened && g->open_at_ns < 0)
+            return true;
+    return false;
+}
+
+void sched_is_in(struct daemon *d, struct rank *r)
+{
+    if (r->state == RANK_ENDED || !has_held_gate(r))
+        return;
+    if (r->state == RANK_RUNNING)
+        run(d, r);
+    else
+        sched_may_start(d, r);
 }
 
 void sched_open(struct daemon *d, struct group *g)
 {
     struct rank *r = g->rank;
+    if (!movers_gate_ready(d, r)) {
+        g->open_at_ns = -1; /* held until the rank's memory is back */
+        return;
+    }
     if (r->state == RANK_RUNNING || has_room()) {
         set_running(r);
         watch_open_at(d->watch, g, 0);
@@ -105,6 +134,17 @@ void sched_blocked(struct daemon *d, struct rank *r)
         return;
     leave_running(r, RANK_BLOCKED);
     fill(d);
+    movers_look(d, r);
+}
+
+void sched_arrived(struct daemon *d, struct rank *r)
+{
+    movers_look(d, r);
+}
+
+void sched_opened(struct daemon *d, struct rank *r)
+{
+    movers_gate_opened(d, r);
 }
 
 void sched_running(struct daemon *d, struct rank *r)
@@ -117,17 +157,18 @@ void sched_running(struct daemon *d, struct rank *r)
 void sched_ended(struct daemon *d, struct rank *r)
 {
     /* rank_reaped has set ENDED already: count by what it was. */
-    (void)r;
     uint32_t n = 0;
     for (uint32_t i = 0; i < d->conf->world; i++)
         if (d->ranks[i] && d->ranks[i]->state == RANK_RUNNING)
             n++;
     running = n;
+    movers_rank_ended(d, r);
     fill(d);
 }
 
 void sched_tick(struct daemon *d)
 {
+    movers_tick(d);
     if (!bound || !ready_head)
         return;
     int64_t limit = clock_now_ns() - SCHED_QUIET_MS * 1000000LL;

@@ -1,4 +1,4 @@
-/* sched.h - how many ranks run at once in capture.
+/* sched.h - which ranks run in capture: how many at once, and only with their memory on the device (movers.h).
  *
  * A thousand ranks on a few cores make progress fastest when few of them run at a time. A rank runs from its start, or
  * from the opening of a gate it waits at, until its host thread blocks (SYNC_ENTER, a communicator being made, waiting
@@ -14,7 +14,11 @@
 
 void sched_begin(struct daemon *d, uint32_t runnable); /* a phase begins; 0 = no bound */
 void sched_want_start(struct daemon *d, struct rank *r); /* start the process when there is room */
+void sched_may_start(struct daemon *d, struct rank *r);  /* the same: its device has room for it */
 void sched_open(struct daemon *d, struct group *g);      /* open this arrived gate when its rank may run */
+void sched_opened(struct daemon *d, struct rank *r);     /* a gate of capture was opened */
+void sched_arrived(struct daemon *d, struct rank *r);    /* a stream of it stands at a gate */
+void sched_is_in(struct daemon *d, struct rank *r);      /* its memory is back: gates held for that may open */
 void sched_blocked(struct daemon *d, struct rank *r);    /* its host thread is about to block */
 void sched_running(struct daemon *d, struct rank *r);    /* something it waited for has come */
 void sched_ended(struct daemon *d, struct rank *r);
