@@ -10,6 +10,7 @@
 #include "prismd/arming.h"
 #include "prismd/assist_place.h"
 #include "prismd/assist_process.h"
+#include "prismd/ballast.h"
 #include "prismd/durations.h"
 #include "prismd/link.h"
 #include "prismd/live.h"
@@ -230,6 +231,7 @@ static void answer(const struct comm *c, struct joiner *j, const uint8_t *id)
     j->ready.real_size = s->n + shrink_assistants(s);
     j->ready.real_rank = shrink_member(s, j->rank->number);
     memcpy(j->ready.unique_id, id, MSG_UID_LEN);
+    ballast_ask(j->rank, &j->ready);
     rank_send_ready(j->rank, &j->ready, s->ranks);
 }
 

@@ -11,6 +11,7 @@
 #include "common/log.h"
 #include "graph/run.h"
 #include "prismd/assist.h"
+#include "prismd/ballast.h"
 #include "prismd/duration.h"
 #include "prismd/durations.h"
 #include "prismd/link.h"
@@ -85,6 +86,7 @@ static int answer_ready(struct daemon *d, struct rank *r, uint32_t comm)
     } else {
         rank_comm(r, comm)->used = true;
     }
+    ballast_ask(r, &ready);
     rank_send_ready(r, &ready, NULL);
     return 0;
 }
@@ -518,7 +520,7 @@ int emulate_begin(struct daemon *d, const uint32_t *live, uint32_t nlive, struct
     for (uint32_t i = 0; i < nlive; i++)
         if (d->ranks[live[i]])
             d->ranks[live[i]]->phase_data = live_create(d->graph, live[i], d->phase == PHASE_CALIBRATE);
-    return assist_begin(d, live, nlive, err);
+    return ballast_begin(d, err) ? -1 : assist_begin(d, live, nlive, err);
 }
 
 struct emulate_result emulate_rank_result(const struct daemon *d, uint32_t rank)
@@ -559,6 +561,7 @@ uint64_t emulate_size_changes(void)
 void emulate_end(struct daemon *d)
 {
     assist_end(d);
+    ballast_end();
     for (uint32_t i = 0; i < d->conf->world; i++) {
         struct rank *r = d->ranks[i];
         if (!r || !r->phase_data)

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 
 #include "prismd/assist.h"
+#include "prismd/ballast.h"
 #include "prismd/durations.h"
 #include "prismd/emulate.h"
 #include "prismd/place.h"
@@ -51,6 +52,7 @@ static void put_rank(struct daemon *d, const struct rank *r, struct bytes *out)
     struct emulate_result e = emulate_rank_result(d, r->number);
     bytes_put_u32(out, r->number);
     bytes_put_u64(out, r->peak_bytes);
+    bytes_put_u64(out, ballast_bytes(r->number));
     bytes_put_u32(out, (uint32_t)exit_code(r));
     bytes_put_u32(out, e.iterations);
     for (uint32_t i = 0; i < e.iterations; i++)
@@ -104,6 +106,7 @@ static void take_rank(struct bytes_reader *b, struct rank_result *r)
 {
     r->rank = bytes_get_u32(b);
     r->peak_bytes = bytes_get_u64(b);
+    r->ballast_bytes = bytes_get_u64(b);
     r->exit_code = (int)bytes_get_u32(b);
     r->iterations = bytes_get_u32(b);
     if (b->bad || r->iterations > (b->len - b->pos) / 8) {

@@ -9,7 +9,7 @@
 /* A rank in calibration or emulation, as reported. */
 struct rank_result {
     uint32_t rank;
-    uint64_t peak_bytes;
+    uint64_t peak_bytes, ballast_bytes;
     double *seconds; /* owned; per iteration */
     uint32_t iterations;
     int exit_code;

@@ -8,6 +8,7 @@
 #include <cuda.h>
 
 #include "coll/types.h"
+#include "common/log.h"
 #include "preload/device.h"
 #include "preload/preload.h"
 #include "preload/real.h"
@@ -28,6 +29,22 @@ static uint32_t take_number(void)
     uint32_t number = next_number++;
     session_unlock();
     return number;
+}
+
+/* What the full communicator would take of the device, and this one does not. -1: the device has not got it. */
+static int take_ballast(struct comm *c, const struct msg_comm_ready *ready)
+{
+    ncclResult_t (*get_version)(int *) = (ncclResult_t(*)(int *))real_find(REAL_NCCL, "ncclGetVersion");
+    int version = 0;
+    static bool told;
+    if (!get_version || get_version(&version) || version != (int)ready->ballast_nccl) {
+        if (!told)
+            log_warn("rank %u: NCCL is of version %d and the ballast table of %u: no ballast is allocated", session.rank, version,
+                     ready->ballast_nccl);
+        told = true;
+        return 0;
+    }
+    return driver(cuMemAlloc)(&c->ballast, (size_t)ready->ballast_kib << 10) ? -1 : 0;
 }
 
 /* Send the request and make the communicator that prismd answers with; *out NULL for NCCL_SPLIT_NOCOLOR. */
@@ -54,6 +71,12 @@ static ncclResult_t ask(const void *request, size_t size, uint32_t number, ncclC
             driver(cuCtxGetDevice)(&c->device);
         if (ready->real_size > 0)
             c->shrunk = shrunk_create(ready);
+        if (ready->ballast_kib && take_ballast(c, ready)) {
+            shrunk_destroy(c->shrunk);
+            free(c);
+            free(ready);
+            return ncclUnhandledCudaError; /* as real NCCL's, when the device has too little memory for it */
+        }
         *out = (ncclComm_t)c;
     }
     free(ready);
@@ -93,6 +116,9 @@ void comm_free(struct comm *c)
     c->redops = NULL;
     shrunk_destroy(c->shrunk);
     c->shrunk = NULL;
+    if (c->ballast)
+        driver(cuMemFree)(c->ballast);
+    c->ballast = 0;
 }
 
 ncclResult_t comm_unique_id(ncclUniqueId *id)

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <cuda.h>
 #include <nccl.h>
 
 #define COMM_MAGIC 0x70726d63u
@@ -24,6 +25,7 @@ struct comm {
     uint32_t groups; /* issued so far: the ordinal of the next */
     struct redop *redops;
     int nredops;
+    CUdeviceptr ballast;   /* owned; 0 = none */
     struct shrunk *shrunk; /* owned; NULL unless real NCCL carries this communicator (transport nccl) */
 };
 

@@ -104,7 +104,8 @@ struct msg_comm_ready {
     int32_t real_size, real_rank;
     uint32_t assistants;
     uint32_t nsandbox;
-    uint32_t unused;
+    uint32_t ballast_kib; /* device memory to allocate for as long as the communicator lives (coll/ballast.h) … */
+    uint32_t ballast_nccl; /* … if NCCL is of this version (ncclGetVersion) */
     uint8_t unique_id[MSG_UID_LEN];
     /* int32_t sandbox[nsandbox] */
 };

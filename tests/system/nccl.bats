@@ -145,3 +145,31 @@ print("%s: %.1f ms an iteration (predicted %.1f)" % (r["transport"], sum(s) / le
     run_prism run --emulate=4 --gpus-per-node=4 --sandbox=1 --assistants=0 --trace=trace -- "$looper" fault 5 1
     [ "$status" -eq 0 ]
 }
+
+@test "ballast: allocated by the table, and out of memory where the full job would be" {
+    table() { # BYTES [VERSION]
+        local version=${2:-$(python3 -c 'import ctypes, os
+v = ctypes.c_int()
+ctypes.CDLL(os.environ["PRISM_BUILD"] + "/lib/softgpu/libnccl.so.2").ncclGetVersion(ctypes.byref(v))
+print(v.value)')}
+        echo '{"format": "prism-ballast", "version": 1, "nccl": '"$version"', "process_bytes": 1048576, "channels": 0,
+            "sizes": [{"size": 2, "bytes": 2097152}, {"size": 4, "bytes": '"$1"'}]}' >ballast.json
+    }
+    export PRISM_BUILD PRISM_BALLAST=$PWD/ballast.json
+    table 8388608
+    looper_run auto 5 1
+    [ "$status" -eq 0 ] || { echo "$errors"; return 1; }
+    python3 -c 'import json
+b = json.load(open("trace/report.json"))["ballast_bytes"]
+assert b == {"0": 9437184, "2": 9437184}, b'
+    table 4398046511104
+    looper_run emulate 5 1
+    [ "$status" -ne 0 ]
+    table 4398046511104 1
+    looper_run emulate 5 1
+    [ "$status" -eq 0 ] || { echo "$errors"; return 1; }
+    grep -q 'the ballast table of 1: no ballast' <<<"$errors"
+    echo '{}' >ballast.json
+    looper_run emulate 5 1
+    refused 64 'PRISM_BALLAST: .*ballast.json is no ballast table'
+}

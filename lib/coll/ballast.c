@@ -1,0 +1,75 @@
+#include "coll/ballast.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+static int take_sizes(struct coll_ballast *b, json_t *list)
+{
+    size_t n = json_array_size(list);
+    if (!n || !(b->sizes = calloc(n, sizeof *b->sizes)))
+        return -1;
+    for (size_t i = 0; i < n; i++) {
+        json_int_t size, bytes;
+        if (json_unpack(json_array_get(list, i), "{s:I, s:I}", "size", &size, "bytes", &bytes) || size < 2 || size > INT32_MAX ||
+            bytes < 0 || (i && size <= b->sizes[i - 1].size))
+            return -1;
+        b->sizes[i] = (struct coll_ballast_size){(int)size, (uint64_t)bytes};
+        b->nsizes++;
+    }
+    return 0;
+}
+
+int coll_ballast_load(struct coll_ballast *b, const char *path, struct prism_error *err)
+{
+    json_error_t why;
+    json_t *list, *root = json_load_file(path, 0, &why);
+    json_int_t process;
+    const char *format;
+    int version;
+    *b = (struct coll_ballast){0};
+    if (!root)
+        return prism_error_set(err, PRISM_EXIT_USAGE, "PRISM_BALLAST: %s: %s", path, why.text);
+    int rc = json_unpack(root, "{s:s, s:i, s:i, s:I, s:o}", "format", &format, "version", &version, "nccl", &b->nccl,
+                         "process_bytes", &process, "sizes", &list);
+    rc = rc || strcmp(format, "prism-ballast") != 0 || version != 1 || process < 0 || take_sizes(b, list);
+    b->process_bytes = rc ? 0 : (uint64_t)process;
+    json_decref(root);
+    if (!rc)
+        return 0;
+    coll_ballast_clear(b);
+    return prism_error_set(err, PRISM_EXIT_USAGE,
+                           "PRISM_BALLAST: %s is no ballast table of version 1 (ascending sizes from 2, bytes not negative); measure "
+                           "one with tests/gpu/ballast.py", path);
+}
+
+void coll_ballast_clear(struct coll_ballast *b)
+{
+    free(b->sizes);
+    *b = (struct coll_ballast){0};
+}
+
+uint64_t coll_ballast_bytes(const struct coll_ballast *b, int size)
+{
+    if (size < 2 || !b->nsizes)
+        return 0;
+    size_t i = 0;
+    while (i < b->nsizes && b->sizes[i].size < size)
+        i++;
+    if (i == b->nsizes)
+        return b->sizes[i - 1].bytes;
+    if (!i || b->sizes[i].size == size)
+        return b->sizes[i].bytes;
+    const struct coll_ballast_size *low = &b->sizes[i - 1], *high = &b->sizes[i];
+    double share = (double)(size - low->size) / (high->size - low->size);
+    return (uint64_t)((double)low->bytes + share * ((double)high->bytes - (double)low->bytes) + 0.5);
+}
+
+uint64_t coll_ballast_missing(const struct coll_ballast *b, int size, int real_size, int first)
+{
+    if (size < 2)
+        return 0;
+    uint64_t full = coll_ballast_bytes(b, size), real = coll_ballast_bytes(b, real_size);
+    return (full > real ? full - real : 0) + (first && !real_size ? b->process_bytes : 0);
+}

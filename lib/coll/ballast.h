@@ -1,0 +1,37 @@
+/* ballast.h - device memory that communicators cost a rank, from a table measured with one NCCL (tests/gpu/ballast.py).
+ *
+ * A shrunk communicator, or none at all, costs less than the full one; the difference is allocated, so that memory in
+ * use and the point where it runs out are the full job's. File: docs/formats/ballast.md.
+ */
+#ifndef PRISM_COLL_BALLAST_H
+#define PRISM_COLL_BALLAST_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+
+struct coll_ballast_size {
+    int size; /* ranks of the communicator */
+    uint64_t bytes;
+};
+
+struct coll_ballast {
+    int nccl;                        /* as ncclGetVersion says */
+    uint64_t process_bytes;          /* once, with a process's first communicator */
+    struct coll_ballast_size *sizes; /* owned; ascending */
+    size_t nsizes;
+};
+
+/* PRISM_EXIT_USAGE with err: not readable, or no such table. */
+int coll_ballast_load(struct coll_ballast *b, const char *path, struct prism_error *err);
+void coll_ballast_clear(struct coll_ballast *b);
+
+/* Bytes of a communicator of that size: linear between measured sizes; beyond the largest and below the smallest as those two
+ * (a rank's rings and trees have a fixed number of neighbours). 0 for one rank alone. */
+uint64_t coll_ballast_bytes(const struct coll_ballast *b, int size);
+/* What is missing where a communicator of `size` is a real one of real_size (0: none). first: the process's first one; real
+ * NCCL, if it is used at all, brings the process's part itself. */
+uint64_t coll_ballast_missing(const struct coll_ballast *b, int size, int real_size, int first);
+
+#endif

@@ -1,0 +1,67 @@
+/* ballast.c - the table of what communicators cost: between, below and beyond measured sizes, and bad files. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "coll/ballast.h"
+
+static int load(struct coll_ballast *b, const char *text, struct prism_error *err)
+{
+    char path[] = "/tmp/prism-ballast-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+    close(fd);
+    int rc = coll_ballast_load(b, path, err);
+    unlink(path);
+    return rc;
+}
+
+#define TABLE(sizes) "{\"format\": \"prism-ballast\", \"version\": 1, \"nccl\": 22809, \"process_bytes\": 7, \"channels\": 0, \"sizes\": [" sizes "]}"
+
+static void sizes_between_and_beyond(void **state)
+{
+    (void)state;
+    struct coll_ballast b;
+    struct prism_error err = {0};
+    assert_int_equal(load(&b, TABLE("{\"size\": 2, \"bytes\": 100}, {\"size\": 4, \"bytes\": 200}, {\"size\": 8, \"bytes\": 1000}"), &err), 0);
+    assert_int_equal(b.nccl, 22809);
+    static const struct {
+        int size;
+        uint64_t bytes;
+    } want[] = {{1, 0}, {2, 100}, {3, 150}, {4, 200}, {6, 600}, {8, 1000}, {4096, 1000}};
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++)
+        assert_int_equal(coll_ballast_bytes(&b, want[i].size), want[i].bytes);
+    assert_int_equal(coll_ballast_missing(&b, 8, 2, 1), 900);
+    assert_int_equal(coll_ballast_missing(&b, 8, 0, 1), 1007);
+    assert_int_equal(coll_ballast_missing(&b, 8, 0, 0), 1000);
+    assert_int_equal(coll_ballast_missing(&b, 2, 2, 1), 0);
+    assert_int_equal(coll_ballast_missing(&b, 1, 0, 1), 0);
+    coll_ballast_clear(&b);
+}
+
+static void bad_tables_are_refused(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"", "{}", TABLE(""), TABLE("{\"size\": 1, \"bytes\": 5}"), TABLE("{\"size\": 2, \"bytes\": -5}"),
+                                      TABLE("{\"size\": 4, \"bytes\": 5}, {\"size\": 2, \"bytes\": 5}")};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct coll_ballast b;
+        struct prism_error err = {0};
+        assert_int_equal(load(&b, bad[i], &err), -1);
+        assert_int_equal(err.code, PRISM_EXIT_USAGE);
+        assert_non_null(strstr(err.text, "PRISM_BALLAST"));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(sizes_between_and_beyond), cmocka_unit_test(bad_tables_are_refused)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
