@@ -28,6 +28,11 @@ $(eval $(call unit_test,preload_rank,lib/preload/test,rank.c fake_prismd.c,coll 
 $(B)/test/preload_rank: | $(B)/test/preload_program $(LIB)/libprism.so
 $(eval $(call unit_test,preload_device,lib/preload/test,device.c fake_prismd.c,coll proto common,,-Ilib/abi))
 $(B)/test/preload_device: | $(B)/test/preload_devices $(PRELOAD_DOUBLES) $(LIB)/libprism.so
+# preload_switched is moved off its device and back.
+$(eval $(call test_program,preload_switched,lib/preload/test,switched.c,,-L$(LIB)/softgpu -lnccl -lcudart -lcuda -ldl,-Ilib/abi))
+$(B)/test/preload_switched: | $(PRELOAD_SOFT)
+$(eval $(call unit_test,preload_switching,lib/preload/test,switching.c fake_mover.c fake_prismd.c,coll proto common,,-Ilib/abi))
+$(B)/test/preload_switching: | $(B)/test/preload_switched $(LIB)/libprism.so
 $(eval $(call unit_test,preload_symbols,lib/preload/test,symbols.c,,-ldl,-Ilib/abi))
 $(B)/test/preload_symbols: | $(LIB)/libprism.so $(LIB)/softgpu/libnccl.so
 # The same objects as the library's, without CUDA behind them.

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -116,6 +117,39 @@ static void become_rank(const struct fake *f, uint32_t rank, int out, const char
     execute(f, out, args);
 }
 
+/* --- memory --- */
+
+static pthread_mutex_t gates_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_t switchers[FAKE_RANKS];
+static struct fake *switched;
+
+void fake_lock(void)
+{
+    pthread_mutex_lock(&gates_lock);
+}
+
+void fake_unlock(void)
+{
+    pthread_mutex_unlock(&gates_lock);
+}
+
+static void *switcher(void *rank)
+{
+    switched->switching(switched, rank);
+    return NULL;
+}
+
+/* Returns the rank's end. */
+static int start_switcher(struct fake *f, uint32_t rank)
+{
+    int ends[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+    f->ranks[rank].mover = ends[0];
+    switched = f;
+    assert_int_equal(pthread_create(&switchers[rank], NULL, switcher, &f->ranks[rank]), 0);
+    return ends[1];
+}
+
 static void welcome(struct fake *f, int fd, uint32_t rank)
 {
     struct fake_rank *r = &f->ranks[rank];
@@ -135,18 +169,22 @@ static void welcome(struct fake *f, int fd, uint32_t rank)
                             .max_waiting = f->max_waiting ? f->max_waiting : 31,
                             .region_size = size};
     union {
-        char space[CMSG_SPACE(sizeof(int))];
+        char space[CMSG_SPACE(2 * sizeof(int))];
         struct cmsghdr align;
     } control = {0};
+    int descriptors[2] = {memory, f->switching ? start_switcher(f, rank) : -1};
+    size_t passed = (f->switching ? 2 : 1) * sizeof(int);
     struct iovec iov = {&w, sizeof w};
-    struct msghdr mh = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+    struct msghdr mh = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = CMSG_SPACE(passed)};
     struct cmsghdr *c = CMSG_FIRSTHDR(&mh);
     c->cmsg_level = SOL_SOCKET;
     c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(sizeof memory);
-    memcpy(CMSG_DATA(c), &memory, sizeof memory);
+    c->cmsg_len = CMSG_LEN(passed);
+    memcpy(CMSG_DATA(c), descriptors, passed);
     assert_int_equal(sendmsg(fd, &mh, MSG_NOSIGNAL), (int)sizeof w);
     close(memory);
+    if (f->switching)
+        close(descriptors[1]);
 }
 
 static void take_hello(struct fake *f)
@@ -384,12 +422,15 @@ static void capture_gate(const struct fake *f, struct gate *g)
     int32_t size = comm_size[rank_number(f, g)][g->node.comm];
     for (int32_t i = 0; i < size; i++) {
         struct gate *o = of_member(f, g, i);
-        if (!o || !arrived(o))
+        if (!o || !arrived(o) || o->rank->held)
             return;
     }
-    for (uint32_t i = 0; i < g->nparts; i++)
-        combine_part(f, g, i);
-    open_gate(g);
+    /* A rank whose gate is open may use its heap again. */
+    for (int32_t m = 0; m < size; m++)
+        for (uint32_t i = 0; i < of_member(f, g, m)->nparts; i++)
+            combine_part(f, of_member(f, g, m), i);
+    for (int32_t m = 0; m < size; m++)
+        open_gate(of_member(f, g, m));
 }
 
 static void pace_gate(struct gate *g)
@@ -408,14 +449,16 @@ static void pace_gate(struct gate *g)
 
 static void serve_gates(struct fake *f)
 {
+    fake_lock();
     for (uint32_t i = 0; i < ngates && !f->hold; i++) {
-        if (gates[i].open || !arrived(&gates[i]))
+        if (gates[i].open || gates[i].rank->held || !arrived(&gates[i]))
             continue;
         if (f->phase == PHASE_CAPTURE)
             capture_gate(f, &gates[i]);
         else
             pace_gate(&gates[i]);
     }
+    fake_unlock();
 }
 
 /* --- running --- */
@@ -470,6 +513,7 @@ static void start(struct fake *f, uint32_t rank, const char *const *args)
     close(out[1]);
     r->pipe = out[0];
     r->socket = -1;
+    r->mover = -1;
 }
 
 void fake_run(struct fake *f, uint32_t n, const char *const *args)
@@ -496,6 +540,9 @@ void fake_run(struct fake *f, uint32_t n, const char *const *args)
         }
     for (uint32_t i = 0; i < n; i++)
         waitpid(f->ranks[i].pid, &f->ranks[i].status, 0);
+    for (uint32_t i = 0; i < n; i++)
+        if (f->ranks[i].mover >= 0)
+            pthread_join(switchers[i], NULL);
     if (assistant)
         waitpid(assistant, NULL, 0);
     assistant = 0;

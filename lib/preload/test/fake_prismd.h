@@ -31,6 +31,8 @@ struct fake_rank {
     char output[16384]; /* standard output and error */
     size_t output_len;
     int pipe;
+    int mover;   /* our end of the rank's mover socket, -1 = none */
+    bool held;   /* no gate of it is opened; under fake_lock */
 };
 
 struct fake {
@@ -46,12 +48,17 @@ struct fake {
     bool bare;            /* do not preload the library either */
     bool hang_up;         /* close the connection after the first node */
     const char *program;  /* in the build folder; NULL: test/preload_program */
+    /* Memory is switched: runs in a thread of its own for each rank, until the rank's end of `mover` closes. */
+    void (*switching)(struct fake *f, struct fake_rank *r);
     const char *more_env[8][2];
     /* results */
     struct fake_rank ranks[FAKE_RANKS];
     uint32_t nranks;
 };
 
+/* Held while gates are opened. */
+void fake_lock(void);
+void fake_unlock(void);
 /* Run preload_program of the same build with args as n ranks, libprism.so preloaded; fails the test after 60 s. */
 void fake_run(struct fake *f, uint32_t n, const char *const *args);
 uint32_t fake_count(const struct fake_rank *r, int kind);
