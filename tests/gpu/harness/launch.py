@@ -71,7 +71,7 @@ class Launcher:
         self.options, self.out = options, out
         self.bin, self.lib, self.dep = options.bin, options.lib, options.dep
         self.logs = os.path.join(out, "logs")
-        self.work = os.path.join(options.work or out, "work")
+        self.work = os.path.join(options.work, "work")
         os.makedirs(self.logs, exist_ok=True)
         os.makedirs(self.work, exist_ok=True)
         self.end = time.monotonic() + options.budget
@@ -79,6 +79,7 @@ class Launcher:
         self.network = options.network
         self.nvidia = [] if options.soft else nvidia_folders(options.python)
         self.serial, self.lock = 0, threading.Lock()
+        self.running = set()
         # What one stage measured and others use; the results so far.
         self.facts, self.results = {}, {"stages": {}}
 
@@ -91,6 +92,20 @@ class Launcher:
         if left < 2:
             raise Failed("no time left for it")
         return min(seconds, left)
+
+    def stop(self):
+        """No more time: what runs is ended, and nothing starts any more."""
+        self.end = time.monotonic()
+        end_group(list(self.running))
+
+    def start(self, *arguments, **keywords):
+        child = subprocess.Popen(*arguments, stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT, start_new_session=True, **keywords)
+        self.running.add(child)
+        return child
+
+    def finish(self, children):
+        end_group(children)
+        self.running.difference_update(children)
 
     def environment(self, extra=None):
         drop = ("PRISM_", "SLURM_", "SOFTGPU_", "RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "TORCHELASTIC_")
@@ -119,14 +134,13 @@ class Launcher:
         """One command to its end: {"code", "seconds", "text", "log"}. code -1: it ran out of time."""
         log, seconds, start = self.log(name), self.limit(seconds), time.monotonic()
         with open(log, "w", encoding="utf-8") as out:
-            child = subprocess.Popen(argv, env=self.environment(extra), cwd=cwd or self.work, stdin=subprocess.DEVNULL,
-                                     stdout=out, stderr=subprocess.STDOUT, start_new_session=True)
+            child = self.start(argv, env=self.environment(extra), cwd=cwd or self.work, stdout=out)
             try:
                 code = child.wait(seconds)
             except subprocess.TimeoutExpired:
                 code = -1
             finally:
-                end_group([child])
+                self.finish([child])
         text = read(log)
         result = {"code": code, "seconds": time.monotonic() - start, "text": text, "log": os.path.basename(log)}
         if check and code != 0:
@@ -147,8 +161,7 @@ class Launcher:
                     env.update(LOCAL_RANK=str(rank % 8), SOFTGPU_NODE=str(rank // 8))
                 else:
                     env.update(LOCAL_RANK="0", CUDA_VISIBLE_DEVICES=str(rank % self.options.gpus))
-                children.append(subprocess.Popen(argv, env=env, cwd=self.work, stdin=subprocess.DEVNULL, stdout=out,
-                                                 stderr=subprocess.STDOUT, start_new_session=True))
+                children.append(self.start(argv, env=env, cwd=self.work, stdout=out))
             try:
                 while len(codes) < world and time.monotonic() - start < seconds:
                     for rank, child in enumerate(children):
@@ -159,7 +172,7 @@ class Launcher:
                         break
                     time.sleep(0.05)
             finally:
-                end_group(children)
+                self.finish(children)
         text = read(log)
         code = next((c for c in codes.values() if c), 0 if len(codes) == world else -1)
         result = {"code": code, "seconds": time.monotonic() - start, "text": text, "log": os.path.basename(log)}

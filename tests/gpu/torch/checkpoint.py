@@ -10,7 +10,7 @@ from model import Decoder, micro_steps, optimizer, shape_of
 
 def main():
     options = parser(__doc__).parse_args()
-    job, shape = Job(options), shape_of(options, activation_share=0.4)
+    job, shape = Job(options), shape_of(options, activation_share=0.3)
     with job.device:
         model = Decoder(shape, checkpoint=True)
     model = torch.nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True, static_graph=options.accumulate == 1)

@@ -55,7 +55,8 @@ class Job:
         else:
             self.device = torch.device("cpu")
             torch.set_num_threads(1)
-        torch.use_deterministic_algorithms(True, warn_only=True)
+        # Not with warn_only: attention then keeps its non-deterministic backward.
+        torch.use_deterministic_algorithms(True)
         torch.utils.deterministic.fill_uninitialized_memory = False
         torch.manual_seed(options.seed)
         dist.init_process_group("nccl" if options.device == "cuda" else "gloo",
@@ -148,6 +149,24 @@ class Job:
         sys.stdout.flush()
         if destroy:
             dist.destroy_process_group()
+
+
+def reduce_gradients(parameters, group, parts):
+    """Gradients become their sum over the group, divided by parts: in flat pieces of at most 100 MB."""
+    pieces, size = [[]], 0
+    for p in parameters:
+        if pieces[-1] and size + p.numel() > 25_000_000:
+            pieces.append([])
+            size = 0
+        pieces[-1].append(p)
+        size += p.numel()
+    for piece in pieces:
+        flat = torch.cat([p.grad.flatten() for p in piece])
+        if dist.get_world_size(group) > 1:
+            dist.all_reduce(flat, group=group)
+        flat /= parts
+        for p, part in zip(piece, flat.split([p.numel() for p in piece])):
+            p.grad.copy_(part.view_as(p))
 
 
 def clip(job, parameters):

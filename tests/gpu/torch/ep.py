@@ -4,7 +4,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from common import Job, parser
+from common import Job, parser, reduce_gradients
 from experts import Experts
 from model import Attention, RMSNorm, initialise, optimizer, pieces, shape_of, token_loss
 
@@ -42,7 +42,7 @@ def main():
     p.add_argument("--top", type=int, default=2)
     options = p.parse_args()
     job = Job(options)
-    shape = shape_of(options, activation_share=1.5)
+    shape = shape_of(options, activation_share=1.05)
     with job.device:
         model = Model(shape, options.experts or 2 * job.world, options.top)
     # The same dense layers on all ranks, experts of their own.
@@ -63,12 +63,7 @@ def main():
             loss.backward()
             total = total + loss.detach()
         # Experts have seen the tokens of all ranks: their gradient is a sum already.
-        flat = torch.cat([p.grad.flatten() for p in dense])
-        dist.all_reduce(flat, op=dist.ReduceOp.AVG if options.device == "cuda" else dist.ReduceOp.SUM)
-        if options.device != "cuda":
-            flat /= job.world
-        for p, piece in zip(dense, flat.split([p.numel() for p in dense])):
-            p.grad.copy_(piece.view_as(p))
+        reduce_gradients(dense, dist.group.WORLD, job.world)
         norm = torch.nn.utils.clip_grad_norm_(dense, options.clip or float("inf"), foreach=True)
         adam.step()
         adam.zero_grad(set_to_none=True)

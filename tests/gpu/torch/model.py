@@ -27,9 +27,9 @@ class Shape:
 
     @property
     def token_bytes(self):
-        """What backward keeps of a token, in float32: about eight vectors of the width and four of the feed-forward
-        layer in every block; logits, their softmax and gradient."""
-        return 4 * (self.layers * (8 * self.width + 4 * self.ffn) + 3 * self.vocabulary)
+        """What backward keeps of a token, in float32: ten vectors of the width and four of the feed-forward layer in
+        every block (counted with saved_tensors_hooks); logits, their softmax and gradient."""
+        return 4 * (self.layers * (10 * self.width + 4 * self.ffn) + 3 * self.vocabulary)
 
 
 def shape_of(options, state_share=1.0, activation_share=1.0):
@@ -46,7 +46,9 @@ def shape_of(options, state_share=1.0, activation_share=1.0):
     made.layers = options.layers or made.layers
     if options.size == "full":
         left = options.gib * GIB - 16 * made.parameters * state_share
-        made.batch = max(8, int(left / (made.length * made.token_bytes * activation_share)) // 8 * 8)
+        fits = int(left / (made.length * made.token_bytes * activation_share))
+        # A multiple of what micro-steps and micro-batches cut it into.
+        made.batch = fits // 32 * 32 if fits >= 64 else max(4, fits // 4 * 4)
     made.batch = options.batch or made.batch
     return made
 

@@ -9,7 +9,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 
-from common import Job, parser
+from common import Job, parser, reduce_gradients
 from experts import Experts
 from model import Attention, RMSNorm, initialise, optimizer, pieces, shape_of, token_loss
 
@@ -85,16 +85,6 @@ def redraw(parameters, seed, device):
         nn.init.normal_(p, std=0.02, generator=own)
 
 
-def average(parameters, group, parts):
-    """Gradients: the sum over the group, divided by parts."""
-    flat = torch.cat([p.grad.flatten() for p in parameters])
-    if dist.get_world_size(group) > 1:
-        dist.all_reduce(flat, group=group)
-    flat /= parts
-    for p, piece in zip(parameters, flat.split([p.numel() for p in parameters])):
-        p.grad.copy_(piece.view_as(p))
-
-
 def main():
     p = parser(__doc__)
     p.add_argument("--tp", type=int, default=2)
@@ -110,7 +100,7 @@ def main():
     groups = {name: mesh[name].get_group() for name in ("replica", "expert", "tensor")}
     data = mesh["replica", "expert"]._flatten("data").get_group()
     lane, place = job.rank // options.tp, job.rank % options.tp
-    shape = shape_of(options, activation_share=1.5)
+    shape = shape_of(options)
     with job.device:
         model = Model(shape, options.experts or 2 * options.ep, options.top, groups["tensor"], groups["expert"])
     initialise(model)
@@ -138,8 +128,8 @@ def main():
                 loss = token_loss(model(part[:, :-1]), part) / options.accumulate
             loss.backward()
             total = total + loss.detach()
-        average(whole + cut, data, options.ep * replicas)
-        average(local, groups["replica"], options.ep * replicas)
+        reduce_gradients(whole + cut, data, options.ep * replicas)
+        reduce_gradients(local, groups["replica"], options.ep * replicas)
         norm = norm_of_all()
         if options.clip > 0:
             torch._foreach_mul_([p.grad for p in model.parameters()], (options.clip / (norm + 1e-6)).clamp(max=1.0))

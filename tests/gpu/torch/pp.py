@@ -11,8 +11,9 @@ from model import Block, RMSNorm, initialise, optimizer, pieces, shape_of, token
 class Stage(nn.Module):
     """Some of the blocks; the first stage has the embedding, the last one the head."""
 
-    def __init__(self, shape, stage, stages):
+    def __init__(self, job, shape):
         super().__init__()
+        stage, stages, self.autocast = job.rank, job.world, job.autocast
         mine = range(stage * shape.layers // stages, (stage + 1) * shape.layers // stages)
         self.embedding = nn.Embedding(shape.vocabulary, shape.width) if stage == 0 else None
         self.blocks = nn.ModuleList(Block(shape) for _ in mine)
@@ -21,11 +22,12 @@ class Stage(nn.Module):
         initialise(self)
 
     def forward(self, x):
-        if self.embedding is not None:
-            x = self.embedding(x)
-        for block in self.blocks:
-            x = block(x)
-        return self.head(self.norm(x)) if self.head is not None else x
+        with self.autocast():
+            if self.embedding is not None:
+                x = self.embedding(x)
+            for block in self.blocks:
+                x = block(x)
+            return self.head(self.norm(x)) if self.head is not None else x
 
 
 def main():
@@ -40,10 +42,11 @@ def main():
     first, last = job.rank == 0, job.rank == job.world - 1
     torch.manual_seed(options.seed + job.rank)
     with job.device:
-        module = Stage(shape, job.rank, job.world)
+        module = Stage(job, shape)
     stage = PipelineStage(module, job.rank, job.world, job.device)
     micro = min(options.micro_batches, shape.batch // options.accumulate)
-    schedule = Schedule1F1B(stage, micro, loss_fn=lambda y, t: token_loss(y, t) / options.accumulate)
+    # The schedule's own scaling would divide gradients of earlier micro-steps again.
+    schedule = Schedule1F1B(stage, micro, loss_fn=lambda y, t: token_loss(y, t) / micro / options.accumulate, scale_grads=False)
     adam = optimizer(module.parameters())
 
     def step(i):
@@ -56,7 +59,7 @@ def main():
             else:
                 schedule.step(target=part if last else None, losses=losses if last else None)
             if last:
-                total = total + torch.stack(losses).mean().detach()
+                total = total + torch.stack(losses).sum().detach()
         norm = clip(job, module.parameters())
         adam.step()
         adam.zero_grad(set_to_none=True)

@@ -10,7 +10,7 @@ from model import Decoder, micro_steps, optimizer, shape_of
 def main():
     options = parser(__doc__).parse_args()
     job = Job(options)
-    shape = shape_of(options, state_share=1 / job.world, activation_share=(0.35 + 0.65 / job.world))
+    shape = shape_of(options, state_share=1 / job.world, activation_share=0.45 + 0.55 / job.world)
     mesh = init_device_mesh(job.device.type, (job.world,))
     with job.device:
         model = Decoder(shape)
