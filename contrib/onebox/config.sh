@@ -1,13 +1,25 @@
 # config.sh - the configuration files of a onebox cluster. Sourced by onebox; uses its variables dir, nodes, gpus, plugins,
-# libdir, bindir, softgpu and base (first port).
+# libdir, bindir, softgpu, prefix and base (first port).
 
 # What a start was asked for, to notice another.
-config_options() { echo "nodes=$nodes gpus=$gpus plugins=$plugins libdir=$libdir bindir=$bindir softgpu=$softgpu"; }
+config_options() {
+    echo "nodes=$nodes gpus=$gpus plugins=$plugins libdir=$libdir bindir=$bindir prefix=$prefix softgpu=$softgpu"
+}
+
+# With --prefix the programs and libraries of DIR come first in our own environment, and so in every daemon's and job's.
+prefix_use() {
+    [ -n "$prefix" ] || return 0
+    PATH=$prefix/usr/sbin:$prefix/usr/bin:$PATH
+    local libs
+    libs=$prefix/lib:$(slurm_plugin_dir)
+    export LD_LIBRARY_PATH=$libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+}
 
 # Slurm's own plugins. PluginDir is a list; ours come behind them.
 slurm_plugin_dir() {
     local each
-    for each in /usr/lib/*/slurm-wlm /usr/lib/*/slurm /usr/lib64/slurm /usr/lib/slurm /usr/local/lib/slurm; do
+    for each in "$prefix"/usr/lib/*/slurm-wlm "$prefix"/usr/lib/*/slurm "$prefix"/usr/lib64/slurm "$prefix"/usr/lib/slurm \
+        "$prefix"/usr/local/lib/slurm; do
         [ -e "$each/accounting_storage_slurmdbd.so" ] && { echo "$each"; return; }
     done
     return 1
@@ -24,9 +36,11 @@ config_write() {
         (umask 077; head -c 128 /dev/urandom >"$dir/secret/munge.key") || give_up '' "cannot write below $dir"
     config_options >"$dir/etc/options"
     config_slurm "$user" "$system_plugins" >"$dir/etc/slurm.conf"
-    (umask 077; config_slurmdbd "$user" >"$dir/etc/slurmdbd.conf")
+    (umask 077; config_slurmdbd "$user" "$system_plugins" >"$dir/etc/slurmdbd.conf")
     config_gres >"$dir/etc/gres.conf"
+    # Nothing here uses cgroups, but slurmd loads the plugin; the one for version 2 fails where there is no systemd.
     echo 'CgroupAutomount=no' >"$dir/etc/cgroup.conf"
+    [ -z "$prefix" ] || echo 'CgroupPlugin=cgroup/v1' >>"$dir/etc/cgroup.conf"
     config_plugstack >"$dir/etc/plugstack.conf"
     config_task_prolog >"$dir/etc/task_prolog" && chmod 755 "$dir/etc/task_prolog"
 }
@@ -67,6 +81,7 @@ DbdHost=localhost
 DbdAddr=127.0.0.1
 DbdPort=$((base + 1))
 SlurmUser=$1
+PluginDir=$2
 StorageType=accounting_storage/mysql
 StorageHost=localhost
 StorageUser=slurm
@@ -153,5 +168,7 @@ environment_lines() {
     echo "PATH=$PATH"
     if [ -n "$gpu_libs" ]; then
         echo "LD_LIBRARY_PATH=$gpu_libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+    elif [ -n "$prefix" ]; then
+        echo "LD_LIBRARY_PATH=$LD_LIBRARY_PATH"
     fi
 }

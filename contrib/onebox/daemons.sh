@@ -84,13 +84,15 @@ start_mariadbd() {
     user=$(id -un)
     if [ ! -e "$dir/db/installed" ]; then
         rm -rf "$dir/db" && mkdir -m 700 "$dir/db"
-        mariadb-install-db --no-defaults --datadir="$dir/db" --auth-root-authentication-method=socket --skip-test-db \
-            --auth-root-socket-user="$user" --user="$user" --skip-name-resolve >"$dir/log/mariadb-install.log" 2>&1 9>&- ||
+        mariadb-install-db --no-defaults ${prefix:+--basedir="$prefix/usr"} --datadir="$dir/db" --skip-test-db \
+            --auth-root-authentication-method=socket --auth-root-socket-user="$user" --user="$user" --skip-name-resolve \
+            --force >"$dir/log/mariadb-install.log" 2>&1 9>&- ||
             give_up "$dir/log/mariadb-install.log" "MariaDB's tables could not be made"
         touch "$dir/db/installed"
     fi
     # Losing the last second of accounting in a crash is no loss here.
-    setsid mariadbd --no-defaults --datadir="$dir/db" --socket="$dir/run/db.sock" --pid-file="$dir/run/mariadbd.pid" \
+    setsid mariadbd --no-defaults ${prefix:+--basedir="$prefix/usr"} --datadir="$dir/db" \
+        --socket="$dir/run/db.sock" --pid-file="$dir/run/mariadbd.pid" \
         --skip-networking --innodb-buffer-pool-size=64M --innodb-log-file-size=16M --innodb-lock-wait-timeout=900 \
         --innodb-flush-log-at-trx-commit=0 --innodb-doublewrite=0 --performance-schema=OFF \
         --log-error="$dir/log/mariadbd.log" --user="$user" </dev/null >/dev/null 2>&1 9>&- &
@@ -137,7 +139,7 @@ start_slurmds() {
     for ((i = 0; i < nodes; i++)); do
         # Two nodes' PMIx servers in one temporary folder collide.
         mkdir -p "$dir/spool/node$i" "$dir/tmp/node$i"
-        setsid slurmd -N "node$i" >"$dir/log/slurmd.node$i.out" 2>&1 9>&- ||
+        setsid slurmd ${prefix:+-d "$prefix/usr/sbin/slurmstepd"} -N "node$i" >"$dir/log/slurmd.node$i.out" 2>&1 9>&- ||
             give_up "$dir/log/slurmd.node$i.log" "slurmd of node$i did not start"
     done
 }

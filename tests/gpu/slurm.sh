@@ -1,0 +1,111 @@
+#!/usr/bin/env bash
+# slurm.sh BIN LIB OUT [--pack FILE]: a job under a private Slurm on this machine's GPU, with Prism's plugins.
+#
+#   BIN has prismd, prism and moetrain; LIB has libprism.so, slurm/ (the plugins) and softgpu/; results go to OUT.
+#   FILE is what tests/gpu/slurm_pack.sh made (default build/gpuslurm/slurm.tar.xz): taken where Slurm is not installed. Nothing
+#   is written outside OUT and a temporary folder.
+# 1. contrib/onebox starts one node with one GPU
+# 2. prism doctor --measure on it: four processes, real NCCL (distinct NCCL_HOSTID)
+# 3. srun --prism-emulate=4 --prism-sandbox=0: tests/gpu/torch/ddp.py on a real GPU with PyTorch, else moetrain on software GPUs
+# 4. prism report, and the job's line in sacct
+# Exit code 0 when all of it is there; the first thing that is missing is named on standard error.
+set -u
+[ $# -ge 3 ] || { echo "usage: tests/gpu/slurm.sh BIN LIB OUT [--pack FILE]" >&2; exit 64; }
+bin=$(readlink -f "$1") lib=$(readlink -f "$2")
+mkdir -p "$3" && out=$(readlink -f "$3") || exit 71
+here=$(cd "$(dirname "$(readlink -f "$0")")" && pwd)
+top=$(cd "$here/../.." && pwd)
+pack=$top/build/gpuslurm/slurm.tar.xz
+[ "${4:-}" != --pack ] || pack=$(readlink -f "${5:?--pack needs a file}")
+onebox=$top/contrib/onebox/onebox
+# Sockets lie below it: short.
+work=$(mktemp -d /tmp/gs.XXXXXX) || exit 71
+box=$work/box
+finish() {
+    cp "$box"/log/*.log "$out/" 2>/dev/null
+    timeout 60 "$onebox" stop "$box" >/dev/null 2>&1
+    rm -rf "$work"
+}
+trap finish EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+fail() { echo "slurm.sh: $*" >&2; exit 1; }
+inside() { timeout "$1" "$onebox" exec "$box" -- "${@:2}"; }
+
+PATH=$PATH:/usr/sbin:/sbin
+prefix=()
+if ! command -v slurmctld >/dev/null || [ -n "${4:-}" ]; then
+    [ -s "$pack" ] || fail "Slurm is not installed and $pack is not there: make it with tests/gpu/slurm_pack.sh"
+    mkdir "$work/prefix" && tar -C "$work/prefix" -xJf "$pack" || fail "cannot unpack $pack"
+    # Jobs inherit LD_LIBRARY_PATH: what the system has itself must not be covered.
+    for path in "$work"/prefix/lib/*; do
+        ! ldconfig -p | grep -qF "${path##*/} (" || rm -f "$path"
+    done
+    prefix=(--prefix "$work/prefix")
+fi
+
+torch=''
+if nvidia-smi -L >/dev/null 2>&1 && python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then torch=1; fi
+program=(python3 "$here/torch/ddp.py")
+gpus=$(nvidia-smi -L 2>/dev/null | wc -l)
+soft=()
+if [ -z "$torch" ]; then
+    echo "== no GPU with PyTorch here: moetrain on software GPUs"
+    gpus=4
+    soft=(--softgpu "$lib/softgpu")
+    program=("$bin/moetrain" --tp=2 --iterations=4 --exact-sums)
+else
+    nvidia-smi --query-gpu=name,driver_version --format=csv,noheader | tee "$out/gpu.txt"
+    # prism itself needs the libraries that PyTorch brings, unless they are installed.
+    if ! ldconfig -p | grep -q libnccl.so.2; then
+        for part in nccl cu13; do
+            each=$(python3 -c "import nvidia.$part as p; print(list(p.__path__)[0] + '/lib')" 2>/dev/null) &&
+                export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$each
+        done
+    fi
+fi
+
+echo "== 1. a private Slurm"
+timeout 120 "$onebox" start "$box" --nodes 1 --gpus "$gpus" --plugins "$lib/slurm" --libdir "$lib" --bindir "$bin" \
+    "${prefix[@]}" "${soft[@]}" || fail "the cluster did not start"
+inside 20 srun --version
+inside 20 sinfo -o '%P %D nodes %t %G'
+
+echo "== 2. prism doctor --measure"
+# Several ranks of real NCCL share a GPU when each says it is another host. They talk over sockets then: this shows that the
+# measurement works there, not how fast NVLink is. Two ranks to a node, so that both kinds of link are measured.
+cat >"$work/rank.sh" <<'R'
+#!/bin/bash
+export NCCL_HOSTID=host$SLURM_PROCID NCCL_SOCKET_IFNAME=lo NCCL_NVLS_ENABLE=0
+export RANK=$SLURM_PROCID WORLD_SIZE=$SLURM_NTASKS LOCAL_RANK=$((SLURM_PROCID % 2)) GROUP_RANK=$((SLURM_PROCID / 2))
+exec "$@"
+R
+chmod +x "$work/rank.sh"
+measure=("$bin/prism" doctor --measure --max-bytes=1048576 --max-seconds=0.05 --output="$out/network.json")
+[ -z "$torch" ] || measure=("$work/rank.sh" "${measure[@]}")
+MASTER_ADDR=127.0.0.1 MASTER_PORT=29581 inside 150 srun --ntasks=4 --gpus-per-node="$gpus" --overcommit --prism-emulate=0 \
+    "${measure[@]}" 2>&1 | tee "$out/doctor.txt" | tail -n 12
+[ -s "$out/network.json" ] || fail "prism doctor --measure wrote no profile: $(tail -n 1 "$out/doctor.txt")"
+
+echo "== 3. srun --prism-emulate=4 --prism-sandbox=0 ${program[*]}"
+inside 300 srun --job-name=prism-gpu --prism-emulate=4 --prism-sandbox=0 --prism-assistants=0 --prism-trace="$work/trace" \
+    --prism-network="$out/network.json" "${program[@]}" >"$out/srun.txt" 2>&1 </dev/null
+code=$?
+tail -n 15 "$out/srun.txt"
+cp "$work/trace/report.json" "$out/report.json" 2>/dev/null
+tar -C "$work" -czf "$out/slurm-logs.tgz" trace/logs 2>/dev/null
+[ $code -eq 0 ] || fail "srun ended with exit code $code"
+
+echo "== 4. report and accounting"
+"$bin/prism" report "$out/report.json" | tee "$out/report.txt" | head -n 40
+grep -q '"exit_origin": *"program"' "$out/report.json" || fail "the report is missing or not of a run that ended by itself"
+fields=JobID,JobName,State,ExitCode,Elapsed,NNodes,AllocTRES%44,Comment%64
+for _ in $(seq 20); do # the database hears of a job a few seconds after its end
+    inside 20 sacct --name=prism-gpu --starttime=now-1hours --allocations --format="$fields" >"$out/sacct.txt" 2>&1
+    grep -q COMPLETED "$out/sacct.txt" && break
+    sleep 1
+done
+cat "$out/sacct.txt"
+grep COMPLETED "$out/sacct.txt" | grep -q 'gres/gpu=1' || fail "sacct does not show the job as completed on one GPU"
+grep COMPLETED "$out/sacct.txt" | grep -q 'prism:ranks=4' || fail "sacct does not show what was emulated"
+echo "slurm.sh: ok"
