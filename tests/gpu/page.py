@@ -179,6 +179,7 @@ def scripts(title):
 
 SECTIONS = {
     "programs": functional("PyTorch programs"), "assistants": functional("Transport nccl"), "moetrain": scripts("moetrain"),
+    "devices": scripts("Devices of a node"),
     "overfull": overfull, "switch": switch, "timing": timing, "larger": larger, "kernels": kernels, "memory": exhaustion, "cost": cost,
     "pacing": pacing, "refusals": refusals, "external": scripts("Programs that no one here wrote"), "slurm": scripts("Slurm"),
     "two": scripts("Two GPUs"),

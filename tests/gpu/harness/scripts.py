@@ -42,7 +42,7 @@ def script(launcher, result, name, argv, seconds):
     if not os.path.exists(argv[0]):
         result["errors"].append({"error": f"there is no {os.path.relpath(argv[0], HERE)}", "lines": []})
         return
-    got = launcher.call(argv, name, seconds, check=False)
+    got = launcher.call(argv, name, seconds, {"PYTHON": launcher.options.python}, check=False)
     row = {"program": name, "code": got["code"], "seconds": got["seconds"], "lines": parse.last_lines(got["text"], 40),
            "passed": got["code"] == 0}
     result["rows"].append(row)
@@ -58,10 +58,19 @@ def moetrain(launcher, result):
         r["passed"] and not re.search(r"DIFFERENT|: no$|rc=[1-9]", "\n".join(r["lines"]), re.M) for r in result["rows"])
 
 
+def devices(launcher, result):
+    """A node's devices as a logical rank sees them."""
+    argv = [os.path.join(HERE, "devices.sh"), launcher.bin, launcher.lib, os.path.join(launcher.out, "devices")]
+    script(launcher, result, "devices", argv, 200)
+    result["passed"] = bool(result["rows"]) and all(r["passed"] for r in result["rows"])
+
+
 def external(launcher, result):
     """Programs that no one here wrote, from --external."""
     argv = [os.path.join(HERE, "external.py"), "--bin", launcher.bin, "--lib", launcher.lib, "--out",
-            os.path.join(launcher.out, "external"), "--python", launcher.options.python, "--sources", launcher.options.external]
+            os.path.join(launcher.out, "external"), "--python", launcher.options.python, "--sources", launcher.options.external, "--dep", launcher.dep,
+            "--network", launcher.network or "", "--jobs", str(launcher.options.jobs), "--programs", launcher.options.programs,
+            "--budget", str(int(launcher.limit(570)))]
     script(launcher, result, "external", argv, 590)
     result["passed"] = bool(result["rows"]) and all(r["passed"] for r in result["rows"])
 

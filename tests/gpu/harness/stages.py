@@ -20,6 +20,7 @@ STAGES = {
     "programs": Stage(functional.programs, 590),
     "assistants": Stage(functional.assistants, 400),
     "moetrain": Stage(scripts.moetrain, 590),
+    "devices": Stage(scripts.devices, 200),
     "overfull": Stage(memory.overfull, 1200),
     "switch": Stage(memory.switch, 400),
     "timing": Stage(timing.timing, 590),
