@@ -27,10 +27,25 @@ static void drop_connection(struct rank *r)
     r->socket = -1;
 }
 
-/* Up to `most` messages; false when there is nothing more to come. */
+/* One message or several (proto/message.h); one with an impossible size is refused as a whole by dispatch_message. */
+static void take_datagram(struct rank *r, const uint8_t *data, size_t len)
+{
+    while (len) {
+        uint32_t size = (uint32_t)len;
+        if (len >= sizeof(struct msg_header))
+            memcpy(&size, data + offsetof(struct msg_header, size), sizeof size);
+        if (size < sizeof(struct msg_header) || size > len || size % 8)
+            size = (uint32_t)len; /* the last may have any length: text */
+        dispatch_message(r->daemon, r, data, size);
+        data += size;
+        len -= size;
+    }
+}
+
+/* Up to `most` datagrams; false when there is nothing more to come. */
 static bool take_messages(struct rank *r, int most)
 {
-    static uint8_t buffer[MSG_MAX];
+    static _Alignas(8) uint8_t buffer[MSG_MAX];
     for (int i = 0; i < most && r->socket >= 0; i++) {
         ssize_t n = recv(r->socket, buffer, sizeof buffer, MSG_DONTWAIT);
         if (n < 0 && errno == EINTR)
@@ -41,7 +56,7 @@ static bool take_messages(struct rank *r, int most)
             drop_connection(r);
             return false;
         }
-        dispatch_message(r->daemon, r, buffer, (size_t)n);
+        take_datagram(r, buffer, (size_t)n);
     }
     return r->socket >= 0;
 }

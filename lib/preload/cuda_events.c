@@ -130,46 +130,41 @@ STREAM_DESTROY(cudaError_t, REAL_CUDART, cudaErrorInsufficientDriver, cudaStream
 STREAM_DESTROY(CUresult, REAL_CUDA, CUDA_ERROR_NO_DEVICE, cuStreamDestroy, "cuStreamDestroy_v2", CUstream)
 
 /* Nodes of a stream that is being captured belong to its graph. */
-#define CAPTURE(result, library, failure, name, change, parameters, arguments) \
-    result name parameters;                                                    \
-    PRISM_EXPORT result name parameters                                        \
-    {                                                                          \
-        __typeof__(&name) real = REAL_NAMED(library, name, #name);             \
-        if (!real)                                                             \
-            return failure;                                                    \
-        bool ours = frame_enter();                                             \
-        result r = real arguments;                                             \
-        if (ours) {                                                            \
-            if (change < 0 || !r)                                              \
-                streams_capture_changed(change);                               \
-            frame_leave();                                                     \
-        }                                                                      \
-        return r;                                                              \
+#define CAPTURE(result, library, failure, name, parameters, arguments) \
+    result name parameters;                                            \
+    PRISM_EXPORT result name parameters                                \
+    {                                                                  \
+        __typeof__(&name) real = REAL_NAMED(library, name, #name);     \
+        if (!real)                                                     \
+            return failure;                                            \
+        bool ours = frame_enter();                                     \
+        if (ours)                                                      \
+            streams_capture_begins();                                  \
+        result r = real arguments;                                     \
+        if (ours)                                                      \
+            frame_leave();                                             \
+        return r;                                                      \
     }
-#define CAPTURE_RT(name, change, parameters, arguments) \
-    CAPTURE(cudaError_t, REAL_CUDART, cudaErrorInsufficientDriver, name, change, parameters, arguments)
-#define CAPTURE_DRV(name, change, parameters, arguments) \
-    CAPTURE(CUresult, REAL_CUDA, CUDA_ERROR_NO_DEVICE, name, change, parameters, arguments)
+#define CAPTURE_RT(name, parameters, arguments) \
+    CAPTURE(cudaError_t, REAL_CUDART, cudaErrorInsufficientDriver, name, parameters, arguments)
+#define CAPTURE_DRV(name, parameters, arguments) \
+    CAPTURE(CUresult, REAL_CUDA, CUDA_ERROR_NO_DEVICE, name, parameters, arguments)
 
-CAPTURE_RT(cudaStreamBeginCapture, 1, (cudaStream_t stream, enum cudaStreamCaptureMode mode), (stream, mode))
-CAPTURE_RT(cudaStreamBeginCapture_ptsz, 1, (cudaStream_t stream, enum cudaStreamCaptureMode mode), (stream, mode))
-CAPTURE_RT(cudaStreamEndCapture, -1, (cudaStream_t stream, cudaGraph_t *graph), (stream, graph))
-CAPTURE_RT(cudaStreamEndCapture_ptsz, -1, (cudaStream_t stream, cudaGraph_t *graph), (stream, graph))
-CAPTURE_RT(cudaStreamBeginCaptureToGraph, 1,
+CAPTURE_RT(cudaStreamBeginCapture, (cudaStream_t stream, enum cudaStreamCaptureMode mode), (stream, mode))
+CAPTURE_RT(cudaStreamBeginCapture_ptsz, (cudaStream_t stream, enum cudaStreamCaptureMode mode), (stream, mode))
+CAPTURE_RT(cudaStreamBeginCaptureToGraph,
            (cudaStream_t stream, cudaGraph_t graph, const void *after, const void *edges, size_t n,
             enum cudaStreamCaptureMode mode),
            (stream, graph, after, edges, n, mode))
-CAPTURE_RT(cudaStreamBeginCaptureToGraph_ptsz, 1,
+CAPTURE_RT(cudaStreamBeginCaptureToGraph_ptsz,
            (cudaStream_t stream, cudaGraph_t graph, const void *after, const void *edges, size_t n,
             enum cudaStreamCaptureMode mode),
            (stream, graph, after, edges, n, mode))
-CAPTURE_DRV(cuStreamBeginCaptureToGraph, 1,
+CAPTURE_DRV(cuStreamBeginCaptureToGraph,
             (CUstream stream, CUgraph graph, const void *after, const void *edges, size_t n, CUstreamCaptureMode mode),
             (stream, graph, after, edges, n, mode))
-CAPTURE_DRV(cuStreamBeginCaptureToGraph_ptsz, 1,
+CAPTURE_DRV(cuStreamBeginCaptureToGraph_ptsz,
             (CUstream stream, CUgraph graph, const void *after, const void *edges, size_t n, CUstreamCaptureMode mode),
             (stream, graph, after, edges, n, mode))
-CAPTURE_DRV(cuStreamBeginCapture_v2, 1, (CUstream stream, CUstreamCaptureMode mode), (stream, mode))
-CAPTURE_DRV(cuStreamBeginCapture_v2_ptsz, 1, (CUstream stream, CUstreamCaptureMode mode), (stream, mode))
-CAPTURE_DRV(cuStreamEndCapture, -1, (CUstream stream, CUgraph *graph), (stream, graph))
-CAPTURE_DRV(cuStreamEndCapture_ptsz, -1, (CUstream stream, CUgraph *graph), (stream, graph))
+CAPTURE_DRV(cuStreamBeginCapture_v2, (CUstream stream, CUstreamCaptureMode mode), (stream, mode))
+CAPTURE_DRV(cuStreamBeginCapture_v2_ptsz, (CUstream stream, CUstreamCaptureMode mode), (stream, mode))

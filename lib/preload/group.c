@@ -5,6 +5,7 @@
 
 #include "preload/gate.h"
 #include "preload/preload.h"
+#include "preload/streams.h"
 
 static PRISM_THREAD int depth;
 static PRISM_THREAD struct operation *collected;
@@ -33,10 +34,11 @@ static bool valid(const struct operation *o)
 /* Stable: operations of a communicator stay in call order. Communicators in order of first appearance. */
 static void issue_all(struct operation *o, uint32_t n)
 {
-    struct operation *of_comm = malloc(n * sizeof *of_comm);
+    struct operation few[8], *of_comm = n <= sizeof few / sizeof *few ? few : malloc(n * sizeof *of_comm);
     if (!of_comm)
         abort();
     session_lock();
+    CUstreamCaptureMode mode = streams_relax();
     while (n) {
         struct comm *c = o[0].comm;
         uint32_t picked = 0, kept = 0;
@@ -49,8 +51,10 @@ static void issue_all(struct operation *o, uint32_t n)
         n = kept;
         gate_issue(c, of_comm, picked);
     }
+    streams_restore(mode);
     session_unlock();
-    free(of_comm);
+    if (of_comm != few)
+        free(of_comm);
 }
 
 ncclResult_t group_add(const struct operation *operation)

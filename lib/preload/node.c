@@ -23,7 +23,10 @@ uint32_t node_send_at(int kind, uint32_t stream, uint32_t dep, int64_t enter_ns,
 {
     struct msg_node m = {.stream = stream, .dep = dep, .enter_ns = enter_ns, .leave_ns = leave_ns};
     fill(&m, kind);
-    socket_send(&m, sizeof m);
+    if (session.record_times) /* the helper of times.c flushes */
+        socket_queue(&m, sizeof m);
+    else
+        socket_send(&m, sizeof m);
     return m.index;
 }
 

@@ -14,10 +14,16 @@
 #include "preload/preload.h"
 #include "preload/real.h"
 
+#define QUEUE_MAX     16384
 #define CONNECT_TRIES 100 /* 50 ms apart: the listening queue of a prismd with many ranks can be full */
 
 static int fd = -1;
 static pthread_mutex_t asking = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t sending = PTHREAD_MUTEX_INITIALIZER; /* queue, and the order of datagrams */
+static struct {
+    _Alignas(8) char bytes[QUEUE_MAX];
+    size_t size;
+} queue;
 
 static _Noreturn void lost(const char *doing)
 {
@@ -91,15 +97,51 @@ int socket_hello(const char *name, uint32_t rank, const char *key, struct msg_we
     return 1;
 }
 
-void socket_send_parts(const void *message, size_t size, const void *more, size_t more_size)
+static void send_datagram(struct iovec *iov, size_t n)
 {
-    struct iovec iov[2] = {{(void *)(uintptr_t)message, size}, {(void *)(uintptr_t)more, more_size}};
-    struct msghdr mh = {.msg_iov = iov, .msg_iovlen = more_size ? 2 : 1};
+    struct msghdr mh = {.msg_iov = iov, .msg_iovlen = n};
     int saved = errno;
     while (sendmsg(fd, &mh, MSG_NOSIGNAL) < 0)
         if (errno != EINTR)
             lost("sending");
     errno = saved;
+}
+
+/* sending held */
+static void flush_queue(void)
+{
+    struct iovec iov = {queue.bytes, queue.size};
+    if (queue.size)
+        send_datagram(&iov, 1);
+    queue.size = 0;
+}
+
+void socket_send_parts(const void *message, size_t size, const void *more, size_t more_size)
+{
+    pthread_mutex_lock(&sending);
+    if (queue.size + size + more_size > MSG_MAX)
+        flush_queue();
+    struct iovec iov[3] = {{queue.bytes, queue.size}, {(void *)(uintptr_t)message, size}, {(void *)(uintptr_t)more, more_size}};
+    send_datagram(iov, 3);
+    queue.size = 0;
+    pthread_mutex_unlock(&sending);
+}
+
+void socket_queue(const void *message, size_t size)
+{
+    pthread_mutex_lock(&sending);
+    if (queue.size + size > QUEUE_MAX)
+        flush_queue();
+    memcpy(queue.bytes + queue.size, message, size);
+    queue.size += size;
+    pthread_mutex_unlock(&sending);
+}
+
+void socket_flush(void)
+{
+    pthread_mutex_lock(&sending);
+    flush_queue();
+    pthread_mutex_unlock(&sending);
 }
 
 void socket_send(const void *message, size_t size)

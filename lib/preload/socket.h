@@ -15,7 +15,11 @@
  * caller's to close: the region's, the mover's socket (-1: none).
  * 0 welcomed, 1 refused (another process is this rank). */
 int socket_hello(const char *name, uint32_t rank, const char *key, struct msg_welcome *welcome, int descriptors[2]);
-/* Send one message; header->size must be set. Thread-safe: a datagram goes whole. */
+/* Messages that may wait: kept, in order, and sent in one datagram with the next message that may not, or by socket_flush.
+ * For those that prismd needs soon enough if they come with the next gate (nodes of events and host waits). */
+void socket_queue(const void *message, size_t size);
+void socket_flush(void);
+/* Send one message, behind what is queued; header->size must be set. Thread-safe: a datagram goes whole. */
 void socket_send(const void *message, size_t size);
 void socket_send_parts(const void *message, size_t size, const void *more, size_t more_size);
 /* Send, then wait for a COMM_READY of that communicator; buffer gets the datagram (at least MSG_MAX bytes). One caller at

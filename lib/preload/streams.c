@@ -10,7 +10,7 @@ static struct stream *by_key; /* hash of the living ones */
 static struct stream *first, *last;
 static uint32_t next_number;
 static uint32_t nblocking;
-static int captures; /* atomic */
+static bool captures; /* atomic */
 
 static bool is_blocking(CUstream handle)
 {
@@ -93,14 +93,14 @@ uint32_t streams_waiting(const struct stream *also)
     return n;
 }
 
-void streams_capture_changed(int by)
+void streams_capture_begins(void)
 {
-    __atomic_add_fetch(&captures, by, __ATOMIC_RELAXED);
+    __atomic_store_n(&captures, true, __ATOMIC_RELAXED);
 }
 
 bool streams_any_capture(void)
 {
-    return __atomic_load_n(&captures, __ATOMIC_RELAXED) > 0;
+    return __atomic_load_n(&captures, __ATOMIC_RELAXED);
 }
 
 bool streams_is_capturing(CUstream handle)
@@ -109,4 +109,18 @@ bool streams_is_capturing(CUstream handle)
     if (!streams_any_capture() || handle == CU_STREAM_LEGACY)
         return false;
     return driver(cuStreamIsCapturing)(handle, &status) || status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+CUstreamCaptureMode streams_relax(void)
+{
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    if (streams_any_capture())
+        driver(cuThreadExchangeStreamCaptureMode)(&mode);
+    return mode;
+}
+
+void streams_restore(CUstreamCaptureMode mode)
+{
+    if (mode != CU_STREAM_CAPTURE_MODE_RELAXED)
+        driver(cuThreadExchangeStreamCaptureMode)(&mode);
 }

@@ -45,9 +45,14 @@ uint32_t streams_waiting(const struct stream *also);
 
 /* --- stream capture (CUDA graphs) --- */
 
-/* The program began (+1) or ended (-1) a capture. */
-void streams_capture_changed(int by);
+/* The program begins a capture, its first or another. Ends are not counted (captures also end by errors and with their
+ * thread): programs that never capture pay nothing, others a question to CUDA a call. */
+void streams_capture_begins(void);
 bool streams_any_capture(void);
 bool streams_is_capturing(CUstream handle);
+/* Between these two the calling thread may make calls that would invalidate a capture of another thread in global mode
+ * (registering and freeing memory). */
+CUstreamCaptureMode streams_relax(void);
+void streams_restore(CUstreamCaptureMode mode);
 
 #endif

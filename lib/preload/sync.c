@@ -62,7 +62,9 @@ void sync_end(const struct sync *sync)
     for (uint32_t i = 0; i < sync->n; i++)
         node_send_at(GRAPH_SYNC, 0, sync->records[i], i ? now : frame.enter_ns, now);
     join_streams(now);
+    CUstreamCaptureMode mode = streams_relax();
     if (session.phase == PHASE_CAPTURE)
         memory_free_deferred();
+    streams_restore(mode);
     session_unlock();
 }

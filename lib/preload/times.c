@@ -42,6 +42,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct busy busy;
 static struct base *bases; /* newest first */
 static CUevent *pool;
+static struct times_entry *free_entries;
 static size_t npool, pool_cap;
 static CUstream own_stream;
 static pthread_cond_t based = PTHREAD_COND_INITIALIZER;
@@ -192,14 +193,23 @@ static void append(struct stream *s, struct times_entry *t)
     busy.streams[busy.n++] = s;
 }
 
+static struct times_entry *take_entry(void)
+{
+    struct times_entry *t = free_entries;
+    if (t)
+        free_entries = t->next;
+    else if (!(t = malloc(sizeof *t)))
+        abort();
+    memset(t, 0, sizeof *t);
+    return t;
+}
+
 static struct times_entry *begin(struct stream *s, uint32_t index)
 {
     if (!session.record_times || streams_is_capturing(s->handle))
         return NULL;
-    struct times_entry *t = calloc(1, sizeof *t);
-    if (!t)
-        abort();
     pthread_mutex_lock(&lock);
+    struct times_entry *t = take_entry();
     t->index = index;
     t->pre = take_event();
     t->base = bases;
@@ -259,7 +269,8 @@ static void resolve(struct times_entry *t)
     t->base->users--;
     give_event(t->pre);
     give_event(t->post);
-    free(t);
+    t->next = free_entries;
+    free_entries = t;
 }
 
 /* True when the stream has no entries left. */
@@ -311,6 +322,7 @@ static void *help(void *unused)
         nanosleep(&(struct timespec){0, HELPER_NS}, NULL);
         if (session_is_off())
             return NULL;
+        socket_flush();
         times_flush();
         if (clock_now_ns() < next)
             continue;

@@ -1,7 +1,8 @@
 /* message.h - what the preload library in a rank's process and its node's prismd say to each other.
  *
- * Transport: an abstract AF_UNIX SOCK_SEQPACKET socket, name in $PRISM_SOCKET; one datagram is one message: a
- * struct msg_header, then the fixed structure of the type, then its variable part. Both ends are the same build on the
+ * Transport: an abstract AF_UNIX SOCK_SEQPACKET socket, name in $PRISM_SOCKET; one datagram is one message or
+ * several, one behind the other (each but the last of a size that 8 divides): a struct msg_header, then the fixed
+ * structure of the type, then its variable part. Both ends are the same build on the
  * same machine (MSG_VERSION is checked in HELLO), so structures travel as they lie in memory. prismd checks
  * SO_PEERCRED (same user) and the key of $PRISM_KEY. docs/formats/rank-protocol.md describes the bytes.
  *
@@ -43,7 +44,7 @@ enum msg_type {
 
 struct msg_header {
     uint32_t type;
-    uint32_t size; /* of the whole datagram */
+    uint32_t size; /* of the message */
 };
 
 enum msg_phase { PHASE_CAPTURE = 1, PHASE_CALIBRATE, PHASE_EMULATE };

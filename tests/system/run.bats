@@ -40,7 +40,7 @@ assert r["world"] == 16 and r["sandbox"] == [0, 8] and r["transport"] == "paced"
 assert r["exit_origin"] == "program" and r["exit_code"] == 0
 assert all(k in r for k in ("devices", "phases", "predicted_seconds", "pacing_us"))
 assert all(len(r["iteration_seconds"][k]) == 3 and r["peak_memory_bytes"][k] > 0 for k in ("0", "8")), r
-assert all(k in r["pacing_us"] for k in ("p50", "p95", "max"))' <<<"$output"
+assert all(k in r["pacing_us"] for k in ("p50", "p95", "p99", "max"))' <<<"$output"
 
     run_prism info trace --json
     python3 -c '

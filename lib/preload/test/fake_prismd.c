@@ -289,68 +289,82 @@ static void take_node(struct fake_rank *r, const struct msg_node *m)
         g->parts[g->nparts++] = parts[i];
 }
 
-static void take_message(struct fake *f, uint32_t rank)
+union message {
+    char bytes[MSG_MAX];
+    struct msg_header h;
+    struct msg_comm_init init;
+    struct msg_comm_split split;
+    struct msg_node node;
+    struct msg_times times;
+    struct msg_memory memory;
+    struct msg_store_port port;
+    struct msg_fatal fatal;
+};
+
+static void take_message(struct fake *f, uint32_t rank, const union message *m, ssize_t n)
 {
-    static union {
-        char bytes[MSG_MAX];
-        struct msg_header h;
-        struct msg_comm_init init;
-        struct msg_comm_split split;
-        struct msg_node node;
-        struct msg_times times;
-        struct msg_memory memory;
-        struct msg_store_port port;
-        struct msg_fatal fatal;
-    } m;
     struct fake_rank *r = &f->ranks[rank];
-    ssize_t n = recv(r->socket, &m, sizeof m, 0);
-    if (n <= 0) {
-        close(r->socket);
-        r->socket = -1;
-        return;
-    }
-    assert_int_equal(m.h.size, n);
-    switch (m.h.type) {
+    switch (m->h.type) {
     case MSG_COMM_INIT:
-        answer_comm(f, r, rank, m.init.comm, m.init.size, m.init.rank, m.init.unique_id[20]);
+        answer_comm(f, r, rank, m->init.comm, m->init.size, m->init.rank, m->init.unique_id[20]);
         break;
     case MSG_COMM_SPLIT: /* the tests split by rank modulo 2, all ranks taking part in the world */
-        answer_comm(f, r, rank, m.split.comm, m.split.color < 0 ? 0 : (int32_t)(f->nranks + 1 - rank % 2) / 2,
-                    (int32_t)rank / 2, 1000 + m.split.color);
+        answer_comm(f, r, rank, m->split.comm, m->split.color < 0 ? 0 : (int32_t)(f->nranks + 1 - rank % 2) / 2,
+                    (int32_t)rank / 2, 1000 + m->split.color);
         break;
     case MSG_COMM_FREE:
         r->frees++;
         break;
     case MSG_NODE:
-        take_node(r, &m.node);
+        take_node(r, &m->node);
         break;
     case MSG_SYNC_ENTER:
         r->sync_enters++;
         break;
     case MSG_TIMES:
-        for (uint32_t i = 0; i < m.times.count && r->ntimes < FAKE_NODES; i++)
-            r->times[r->ntimes++] = ((struct msg_time *)(&m.times + 1))[i];
+        for (uint32_t i = 0; i < m->times.count && r->ntimes < FAKE_NODES; i++)
+            r->times[r->ntimes++] = ((struct msg_time *)(&m->times + 1))[i];
         break;
     case MSG_MEMORY:
-        r->peak_bytes = m.memory.peak_bytes;
-        r->live_bytes = m.memory.live_bytes;
+        r->peak_bytes = m->memory.peak_bytes;
+        r->live_bytes = m->memory.live_bytes;
         break;
     case MSG_STORE_PORT:
-        r->store_port = m.port.port;
+        r->store_port = m->port.port;
         break;
     case MSG_FATAL:
-        r->fatal_code = m.fatal.code;
-        snprintf(r->fatal, sizeof r->fatal, "%.*s", (int)(n - (ssize_t)sizeof m.fatal), (char *)(&m.fatal + 1));
+        r->fatal_code = m->fatal.code;
+        snprintf(r->fatal, sizeof r->fatal, "%.*s", (int)(n - (ssize_t)sizeof m->fatal), (char *)(&m->fatal + 1));
         shutdown(r->socket, SHUT_RDWR);
         break;
     case MSG_BYE:
         r->bye = true;
         break;
     default:
-        fail_msg("message of type %u", m.h.type);
+        fail_msg("message of type %u", m->h.type);
     }
-    if (f->hang_up && m.h.type == MSG_NODE)
+    if (f->hang_up && m->h.type == MSG_NODE)
         shutdown(r->socket, SHUT_RDWR);
+}
+
+static void take_datagram(struct fake *f, uint32_t rank)
+{
+    static union message m;
+    static _Alignas(8) char bytes[MSG_MAX];
+    struct fake_rank *r = &f->ranks[rank];
+    ssize_t n = recv(r->socket, bytes, sizeof bytes, 0);
+    if (n <= 0) {
+        close(r->socket);
+        r->socket = -1;
+        return;
+    }
+    f->datagrams++;
+    for (char *at = bytes; at < bytes + n; at += m.h.size) {
+        memcpy(&m.h, at, sizeof m.h);
+        assert_true(m.h.size >= sizeof m.h && m.h.size <= (size_t)(bytes + n - at));
+        memcpy(&m, at, m.h.size);
+        take_message(f, rank, &m, (ssize_t)m.h.size);
+    }
 }
 
 /* --- gates --- */
@@ -491,7 +505,7 @@ static bool serve(struct fake *f)
         take_hello(f);
     for (uint32_t i = 0; i < f->nranks; i++) {
         if (p[1 + 2 * i].revents)
-            take_message(f, i);
+            take_datagram(f, i);
         if (p[2 + 2 * i].revents)
             read_output(&f->ranks[i]);
     }

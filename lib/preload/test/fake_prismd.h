@@ -52,6 +52,7 @@ struct fake {
     void (*switching)(struct fake *f, struct fake_rank *r);
     const char *more_env[8][2];
     /* results */
+    uint32_t datagrams; /* received */
     struct fake_rank ranks[FAKE_RANKS];
     uint32_t nranks;
 };

@@ -356,6 +356,39 @@ static void act_grow(void)
     tear_down();
 }
 
+/* An operation on a stream that is being captured. */
+static void act_captured(int mode)
+{
+    set_up();
+    put(1);
+    CHECK(cudaStreamBeginCapture(stream, (enum cudaStreamCaptureMode)mode));
+    CHECK(ncclAllReduce(buffer, buffer, N, ncclFloat, ncclSum, comm, stream));
+    printf("captured\n");
+}
+
+/* Operations beside a capture; the second needs more of the staging heap than is registered with CUDA at first. */
+static void act_beside_capture(void)
+{
+    size_t count = 9 << 20;
+    cudaStream_t other;
+    cudaGraph_t graph;
+    enum cudaStreamCaptureStatus status;
+    float *wide;
+    set_up();
+    put(1);
+    CHECK(cudaMalloc((void **)&wide, count * sizeof(float)));
+    CHECK(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
+    cudaStreamEndCapture(other, &graph); /* an error of the program's must not upset anything */
+    CHECK(cudaStreamBeginCapture(other, cudaStreamCaptureModeGlobal));
+    CHECK(ncclAllReduce(buffer, buffer, N, ncclFloat, ncclSum, comm, stream));
+    CHECK(ncclAllReduce(wide, wide, count, ncclFloat, ncclSum, comm, stream));
+    CHECK(cudaStreamSynchronize(stream));
+    CHECK(cudaDeviceSynchronize());
+    CHECK(cudaStreamIsCapturing(other, &status));
+    printf("capture %s\n", status == cudaStreamCaptureStatusActive ? "goes on" : "disturbed");
+    _exit(0);
+}
+
 static void act_average(void)
 {
     set_up();
@@ -440,7 +473,7 @@ int main(int argc, char **argv)
     } acts[] = {
         {"allreduce", act_allreduce}, {"group", act_group}, {"split", act_split}, {"fork", act_fork},
         {"connections", act_connections}, {"names", act_names}, {"newer", act_newer}, {"local", act_local}, {"large", act_large},
-        {"many", act_many}, {"store", act_store}, {"bad", act_bad}, {"plain", act_plain}, {"average", act_average}, {"reset", act_reset}, {"wide", act_wide}, {"grow", act_grow},
+        {"many", act_many}, {"store", act_store}, {"bad", act_bad}, {"plain", act_plain}, {"average", act_average}, {"reset", act_reset}, {"wide", act_wide}, {"beside_capture", act_beside_capture}, {"grow", act_grow},
     };
     for (size_t i = 0; i < sizeof acts / sizeof *acts; i++)
         if (!strcmp(act, acts[i].name)) {
@@ -450,7 +483,7 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*act)(int);
-    } counted[] = {{"waiting", act_waiting}, {"beside", act_beside}, {"queues", act_queues}};
+    } counted[] = {{"waiting", act_waiting}, {"beside", act_beside}, {"queues", act_queues}, {"captured", act_captured}};
     for (size_t i = 0; i < sizeof counted / sizeof *counted; i++)
         if (!strcmp(act, counted[i].name) && argc > 2) {
             counted[i].act(atoi(argv[2]));

@@ -275,6 +275,42 @@ static void gates_as_kernels(void **state)
     }
 }
 
+static void captured_operations_are_refused(void **state)
+{
+    static const char *const modes[] = {"0", "1", "2"}; /* global, thread local, relaxed */
+    for (int i = 0; i < 3; i++) {
+        struct fake *f = fresh(i ? PHASE_EMULATE : PHASE_CAPTURE);
+        f->world = 2;
+        RUN(f, 1, "captured", modes[i]);
+        assert_exit(&f->ranks[0], PRISM_EXIT_UNSUPPORTED);
+        assert_non_null(strstr(f->ranks[0].fatal, "AllReduce is being captured into a CUDA graph"));
+    }
+}
+
+static void captures_beside_operations_go_on(void **state)
+{
+    for (int phase = PHASE_CAPTURE; phase <= PHASE_EMULATE; phase++) {
+        struct fake *f = fresh((uint32_t)phase);
+        f->region_size = 256 << 20;
+        f->world = phase == PHASE_CAPTURE ? 0 : 2;
+        RUN(f, phase == PHASE_CAPTURE ? 2 : 1, "beside_capture");
+        assert_exit(&f->ranks[0], 0);
+        assert_output(&f->ranks[0], "capture goes on");
+    }
+}
+
+/* Nodes that prismd can wait for come with the next gate: far fewer datagrams than nodes. */
+static void nodes_travel_together(void **state)
+{
+    struct fake *f = fresh(PHASE_EMULATE);
+    f->world = 4;
+    RUN(f, 1, "group");
+    const struct fake_rank *r = &f->ranks[0];
+    assert_exit(r, 0);
+    assert_sound(r);
+    assert_true(f->datagrams < r->nnodes);
+}
+
 static void functions_by_name_are_ours(void **state)
 {
     struct fake *f = fresh(PHASE_CAPTURE);
@@ -449,6 +485,9 @@ int main(void)
         cmocka_unit_test(connections_are_the_programs_own_outside_capture),
         cmocka_unit_test(closed_gates_leave_other_streams_alone),
         cmocka_unit_test(gates_as_kernels),
+        cmocka_unit_test(captured_operations_are_refused),
+        cmocka_unit_test(captures_beside_operations_go_on),
+        cmocka_unit_test(nodes_travel_together),
         cmocka_unit_test(functions_by_name_are_ours),
         cmocka_unit_test(newer_functions),
         cmocka_unit_test(one_rank_communicator),

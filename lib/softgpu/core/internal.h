@@ -144,6 +144,7 @@ struct CUstream_st {
     int priority;
     unsigned long long id;
     bool legacy, has_thread, closing;
+    atomic_int capture; /* CUstreamCaptureStatus */
     struct sg_item *head, *tail;
     pthread_cond_t wake;
     int64_t end_ns;        /* model clock: end of the work done so far */

@@ -281,6 +281,10 @@ static void add_implicit_order(struct sg_item *item, struct CUstream_st *stream)
 CUresult sg_enqueue(struct CUstream_st *stream, enum sg_item_kind kind, sg_work_fn fn, void *ctx, struct sg_mark *extra,
                     struct sg_mark **out)
 {
+    if (atomic_load(&stream->capture)) {
+        atomic_store(&stream->capture, CU_STREAM_CAPTURE_STATUS_INVALIDATED);
+        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    }
     int64_t host = sg_host_now();
     pthread_mutex_lock(&sg_lock);
     size_t room = (size_t)count_streams(stream) + 1;

@@ -27,6 +27,8 @@
 int64_t sg_memop_poll(CUdeviceptr address, uint32_t value, int64_t start_ns);
 void sg_memop_write(CUdeviceptr address, uint32_t value);
 
+CUresult sg_capture_check_unsafe(void); /* unsupported.c */
+
 #pragma GCC visibility push(default)
 
 /* Older versions of entry points, still found by cuGetProcAddress. */

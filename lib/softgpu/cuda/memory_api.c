@@ -162,6 +162,9 @@ CUresult cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned int flags)
     SG_CONTEXT_OR_RETURN(context);
     if (!pointer || !bytes || flags > 15)
         return CUDA_ERROR_INVALID_VALUE;
+    CUresult allowed = sg_capture_check_unsafe();
+    if (allowed != CUDA_SUCCESS)
+        return allowed;
     CUresult result = sg_range_add(&(struct sg_range){.base = (uintptr_t)pointer, .size = bytes, .requested = bytes,
                                                       .kind = SG_RANGE_REGISTERED, .device = context->device,
                                                       .flags = flags | CU_MEMHOSTREGISTER_DEVICEMAP});

@@ -227,10 +227,41 @@ static void stream_properties(void)
     OK(cudaStreamDestroy(stream)); /* goes on by itself */
     CHECK_IS(cudaStreamCreateWithFlags(&stream, 7), cudaErrorInvalidValue);
     CHECK_IS(cudaStreamDestroy(NULL), cudaErrorInvalidResourceHandle);
-    CHECK_IS(cudaStreamBeginCapture(cudaStreamPerThread, cudaStreamCaptureModeGlobal),
-             cudaErrorStreamCaptureUnsupported);
 }
 IN_CHILD(stream_properties)
+
+/* Captures begin and say so; work, and unsafe calls beside one in global mode, invalidate them. */
+static void captures_take_no_work(void)
+{
+    cudaStream_t stream;
+    cudaGraph_t graph;
+    enum cudaStreamCaptureStatus status;
+    enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+    static char page[2][4096];
+    void *memory;
+    OK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    OK(cudaMalloc(&memory, 4096));
+    CHECK_IS(cudaStreamBeginCapture(NULL, cudaStreamCaptureModeRelaxed), cudaErrorStreamCaptureUnsupported);
+    CHECK_IS(cudaStreamEndCapture(stream, &graph), cudaErrorIllegalState);
+    OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+    OK(cudaHostRegister(page[0], 4096, 0));
+    OK(cudaStreamIsCapturing(stream, &status));
+    CHECK(status == cudaStreamCaptureStatusActive);
+    CHECK_IS(cudaMemsetAsync(memory, 0, 4096, stream), cudaErrorStreamCaptureUnsupported);
+    CHECK_IS(cudaStreamEndCapture(stream, &graph), cudaErrorStreamCaptureInvalidated);
+    OK(cudaMemsetAsync(memory, 0, 4096, stream));
+    OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+    CHECK_IS(cudaHostRegister(page[1], 4096, 0), cudaErrorStreamCaptureUnsupported);
+    OK(cudaStreamIsCapturing(stream, &status));
+    CHECK(status == cudaStreamCaptureStatusInvalidated);
+    CHECK_IS(cudaStreamEndCapture(stream, &graph), cudaErrorStreamCaptureInvalidated);
+    OK(cudaThreadExchangeStreamCaptureMode(&mode));
+    OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+    OK(cudaHostRegister(page[1], 4096, 0));
+    OK(cudaStreamIsCapturing(stream, &status));
+    CHECK(status == cudaStreamCaptureStatusActive);
+}
+IN_CHILD(captures_take_no_work)
 
 static void many_streams_are_cheap(void)
 {
@@ -256,6 +287,7 @@ int main(void)
         cmocka_unit_test(test_threads_have_streams),
         cmocka_unit_test(test_host_functions_run_in_order),
         cmocka_unit_test(test_stream_properties),
+        cmocka_unit_test(test_captures_take_no_work),
         cmocka_unit_test(test_many_streams_are_cheap),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
