@@ -33,6 +33,8 @@ $(eval $(call test_program,preload_switched,lib/preload/test,switched.c,,-L$(LIB
 $(B)/test/preload_switched: | $(PRELOAD_SOFT)
 $(eval $(call unit_test,preload_switching,lib/preload/test,switching.c fake_mover.c fake_prismd.c,coll proto common,,-Ilib/abi))
 $(B)/test/preload_switching: | $(B)/test/preload_switched $(LIB)/libprism.so
+# What switching rests on, measured on a GPU.
+$(eval $(call test_program,gpu_vmm,tests/gpu,vmm.c,proto,-ldl,-Ilib/abi -I.))
 $(eval $(call unit_test,preload_symbols,lib/preload/test,symbols.c,,-ldl,-Ilib/abi))
 $(B)/test/preload_symbols: | $(LIB)/libprism.so $(LIB)/softgpu/libnccl.so
 # The same objects as the library's, without CUDA behind them.
