@@ -322,22 +322,6 @@ void movers_begin(struct daemon *d)
             start(&movers[i], share);
 }
 
-static void add_counts(const struct resident_counts *c)
-{
-    total.evictions += c->evictions;
-    total.restorations += c->restorations;
-    total.bytes_out += c->bytes_out;
-    total.bytes_in += c->bytes_in;
-    total.host_bytes += c->host_bytes;
-    total.spilled_bytes += c->spilled_bytes;
-    total.ranks_evicted += c->ranks_evicted;
-    total.refused += c->refused;
-    total.seconds_out += c->seconds_out;
-    total.seconds_in += c->seconds_in;
-    total.seconds_parking += c->seconds_parking;
-    total.seconds_waiting += c->seconds_waiting;
-}
-
 static void await_end(struct mover *m)
 {
     int64_t deadline = clock_now_ns() + END_SECONDS * NSEC_PER_SEC;
@@ -356,7 +340,7 @@ void movers_end(struct daemon *d)
         struct mover *m = &movers[i];
         close_socket(m);
         if (m->resident)
-            add_counts(resident_count(m->resident));
+            resident_add_counts(&total, resident_count(m->resident));
         resident_destroy(m->resident);
     }
     for (uint32_t i = 0; movers && i < nmovers; i++)

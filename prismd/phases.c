@@ -23,6 +23,7 @@
 #include "prismd/network.h"
 #include "prismd/predict.h"
 #include "prismd/report.h"
+#include "prismd/switching.h"
 #include "prismd/result.h"
 #include "prismd/slices.h"
 #include "prismd/store.h"
@@ -291,7 +292,7 @@ static int finish_capture(struct daemon *d, struct prism_error *err)
     graph_find_classes(d->graph);
     lead.manifest.complete = true;
     lead.manifest.iterations = d->graph->ranks[0].niterations;
-    if (write_graph(d, err) || write_store_log(d, err) || trace_manifest_write(d->conf->trace, &lead.manifest, err))
+    if (write_graph(d, err) || write_store_log(d, err) || switching_save(d->conf->trace, err) || trace_manifest_write(d->conf->trace, &lead.manifest, err))
         return -1;
     log_info("captured %u ranks: %llu groups of operations, %u iterations, %u classes of ranks", d->graph->world,
              (unsigned long long)count_groups(d->graph), lead.manifest.iterations, d->graph->nclasses);
@@ -326,6 +327,7 @@ static int capture(struct daemon *d)
         daemon_fail(d, err.code, "%s", err.text);
     else
         remove_payloads(d);
+    switching_begin();
     log_info("capturing %u ranks on %u node%s", d->conf->world, d->conf->nodes, d->conf->nodes > 1 ? "s" : "");
     if (!rc)
         rc = run_phase(d, PHASE_CAPTURE, TRANSPORT_PACED, all, d->conf->world, false, NULL);

@@ -10,6 +10,7 @@
 
 #include "common/file.h"
 #include "prismd/link.h"
+#include "prismd/switching.h"
 
 static int by_value(const void *a, const void *b)
 {
@@ -165,6 +166,9 @@ int report_write(const struct daemon *d, const struct trace_manifest *m, const s
     json_object_set_new(root, "live_size_changes", json_integer((json_int_t)results->size_changes));
     if (results->changed)
         json_object_set_new(root, "first_size_change_iteration", json_integer(results->first_change));
+    json_t *switching = switching_load(d->conf->trace);
+    if (switching)
+        json_object_set_new(root, "switching", switching);
     char numerics[96];
     snprintf(numerics, sizeof numerics, "exact 1-%u, looped after", d->graph->ranks[0].niterations);
     json_object_set_new(root, "numerics", json_string(numerics));

@@ -12,7 +12,7 @@ struct guest {
     uint32_t rank;
     enum place place;
     uint64_t granted;
-    uint64_t want;          /* asked for, not answered */
+    uint64_t want, least;   /* asked for, not answered; what will do of it */
     uint32_t want_flag;
     bool wants, needs;      /* WANT 0 or 1 unanswered; WANT 2 since it left */
     uint32_t ready;         /* gates that may be opened once it is in */
@@ -278,6 +278,9 @@ static void start(struct resident *s, struct guest *g, int64_t now)
 /* Serve the demand if there is room, else make some. What is not served keeps its bytes: those behind get none of them. */
 static void serve(struct resident *s, struct guest *g, uint64_t *reserved, int64_t now)
 {
+    /* Nobody has to leave for what is asked for only to ask seldom. */
+    if (g->wants && promised(s) + *reserved + bytes_of(s, g) > s->set.capacity)
+        g->want = g->least;
     uint64_t bytes = bytes_of(s, g);
     if (g->place == OUT) {
         if (least_held(s, g) > s->set.capacity)
@@ -314,8 +317,11 @@ static struct guest *next_demand(struct resident *s, uint64_t after)
 static void refuse_too_large(struct resident *s, int64_t now)
 {
     for (struct guest *g = s->guests; g; g = g->hh.next)
-        if (g->wants && !g->want_flag && g->granted + g->want > resident_most(s, g->rank))
-            refuse(s, g, now);
+        if (g->wants && !g->want_flag && g->granted + g->want > resident_most(s, g->rank)) {
+            g->want = g->least;
+            if (g->granted + g->want > resident_most(s, g->rank))
+                refuse(s, g, now);
+        }
 }
 
 /* (3) of resident.h. */
@@ -401,6 +407,7 @@ static void take_want(struct resident *s, struct guest *g, const struct mover_me
     } else {
         g->wants = true;
         g->want = m->bytes;
+        g->least = m->total ? m->total : m->bytes;
         g->want_flag = m->flag;
         if (m->flag && g->place == IN && held(s) <= least_held(s, g)) {
             refuse(s, g, now); /* it is alone already */
@@ -548,4 +555,20 @@ uint64_t resident_capacity(const struct resident *s)
 const struct resident_counts *resident_count(const struct resident *s)
 {
     return &s->counts;
+}
+
+void resident_add_counts(struct resident_counts *to, const struct resident_counts *c)
+{
+    to->evictions += c->evictions;
+    to->restorations += c->restorations;
+    to->bytes_out += c->bytes_out;
+    to->bytes_in += c->bytes_in;
+    to->host_bytes += c->host_bytes;
+    to->spilled_bytes += c->spilled_bytes;
+    to->ranks_evicted += c->ranks_evicted;
+    to->refused += c->refused;
+    to->seconds_out += c->seconds_out;
+    to->seconds_in += c->seconds_in;
+    to->seconds_parking += c->seconds_parking;
+    to->seconds_waiting += c->seconds_waiting;
 }

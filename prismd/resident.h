@@ -29,7 +29,7 @@
 
 #include "proto/mover.h"
 
-#define RESIDENT_STILL_NS  20000000LL   /* streams at gates, and so long no word from the host: a victim */
+#define RESIDENT_STILL_NS  3000000LL    /* streams at gates, and so long no word from the host: a victim */
 #define RESIDENT_QUIET_NS  200000000LL  /* no word at all: a victim, too */
 #define RESIDENT_SETTLE_NS 1000000000LL
 #define RESIDENT_PARK_NS   5000000000LL /* a rank that has not parked by then is taken back (CANCEL) */
@@ -64,6 +64,8 @@ struct resident_counts {
     uint64_t evictions, restorations, bytes_out, bytes_in, host_bytes, spilled_bytes, ranks_evicted, refused;
     double seconds_out, seconds_in, seconds_parking, seconds_waiting;
 };
+
+void resident_add_counts(struct resident_counts *to, const struct resident_counts *more);
 
 struct resident *resident_create(const struct resident_setting *s, const struct resident_calls *calls, void *arg);
 void resident_destroy(struct resident *s); /* NULL is fine */

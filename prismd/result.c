@@ -9,9 +9,11 @@
 #include "prismd/durations.h"
 #include "prismd/emulate.h"
 #include "prismd/place.h"
+#include "prismd/switching.h"
 
 void result_put_capture(struct daemon *d, struct bytes *out)
 {
+    switching_put(out);
     /* The coordinator's own part of the graph is in place already. */
     if (d->conf->node && !d->failure.code)
         graph_write(d->graph, out);
@@ -30,6 +32,7 @@ static void adopt_rank(struct graph_rank *to, struct graph_rank *from)
 
 int result_take_capture(struct daemon *d, uint32_t from, struct bytes_reader *b, struct prism_error *err)
 {
+    switching_take(b);
     if (from == d->conf->node || d->failure.code)
         return 0;
     struct graph *part = graph_read(b->data + b->pos, b->len - b->pos, err);

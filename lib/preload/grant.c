@@ -29,13 +29,13 @@ void grant_answer(uint64_t bytes)
 }
 
 /* One question at a time. */
-static uint64_t ask(uint64_t bytes, uint32_t flag)
+static uint64_t ask(uint64_t bytes, uint64_t least, uint32_t flag)
 {
     while (asking)
         residence_wait();
     asking = true;
     answered = false;
-    switch_send_want(bytes, flag);
+    switch_send_want(bytes, least, flag);
     while (!answered)
         residence_wait();
     asking = false;
@@ -62,7 +62,7 @@ bool grant_take(uint64_t bytes)
         uint64_t need = used + bytes - granted, more = need > slack() ? need : slack();
         if (more > limit - granted)
             more = limit - granted > need ? limit - granted : need;
-        if (!ask(more, 0) && (more == need || !ask(need, 0)))
+        if (!ask(more, need, 0))
             return false;
     }
     used += bytes;
@@ -81,7 +81,7 @@ void grant_give(uint64_t bytes)
 
 bool grant_make_room(uint64_t bytes)
 {
-    bool made = ask(bytes, 1);
+    bool made = ask(bytes, bytes, 1);
     residence_await_present();
     return made;
 }

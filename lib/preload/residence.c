@@ -39,7 +39,7 @@ void residence_await_present(void)
     while (state != RESIDENCE_PRESENT) {
         if (state != RESIDENCE_ENTERING && !told) {
             told = true;
-            switch_send_want(0, 2);
+            switch_send_want(0, 0, 2);
         }
         residence_wait();
     }

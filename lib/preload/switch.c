@@ -48,9 +48,9 @@ static void say(uint32_t type)
     send_message((struct mover_message){.type = type}, -1, NULL);
 }
 
-void switch_send_want(uint64_t bytes, uint32_t flag)
+void switch_send_want(uint64_t bytes, uint64_t least, uint32_t flag)
 {
-    send_message((struct mover_message){.type = MOVER_WANT, .bytes = bytes, .flag = flag}, -1, NULL);
+    send_message((struct mover_message){.type = MOVER_WANT, .bytes = bytes, .total = least, .flag = flag}, -1, NULL);
 }
 
 void switch_send_less(uint64_t bytes)

@@ -30,7 +30,8 @@ void switch_forget(void);
 void switch_tie(const char *why);
 
 /* To prismd, by way of the mover. */
-void switch_send_want(uint64_t bytes, uint32_t flag);
+/* least: what will do (MOVER_WANT). */
+void switch_send_want(uint64_t bytes, uint64_t least, uint32_t flag);
 void switch_send_less(uint64_t bytes);
 
 #endif

@@ -17,12 +17,14 @@
  *   DETACH    prismd    mover    rank                         the rank is gone: forget its ranges and copies
  *   READY     mover     prismd   bytes, total, flag           bytes free now and in all on the device; flag 1: a software
  *                                                             GPU, whose memory is the host's own
- *   WANT      rank      mover -> prismd  rank, bytes, flag    the rank needs `bytes` more physical memory than granted;
+ *   WANT      rank      mover -> prismd  rank, bytes, total,  the rank needs `total` more physical memory than granted and
+ *                                        flag                 asks for `bytes`, so as not to ask often (total 0: bytes);
  *                                                             flag 1: the device itself refused `bytes` of what is
  *                                                             granted already: make room for them;
  *                                                             flag 2: a host thread of the evicted rank cannot go on
  *                                                             before RESTORE (bytes 0; once an eviction; no answer)
- *   GRANT     prismd    mover -> rank    rank, bytes, flag    the answer to WANT, one each: granted in addition; 0 = there
+ *   GRANT     prismd    mover -> rank    rank, bytes, flag    the answer to WANT, one each: granted in addition, bytes or
+ *                                                             total of WANT; 0 = there
  *                                                             is not so much for one rank. To a WANT of flag 1, flag 1:
  *                                                             there is room now (bytes as asked; nothing is added)
  *   LESS      rank      mover -> prismd  rank, bytes          given back of what was granted

@@ -168,6 +168,21 @@ static void print_pacing(FILE *out, const json_t *report)
             json_number_value(json_object_get(pacing, "max")));
 }
 
+/* What did not fit on the devices in capture. */
+static void print_switching(FILE *out, const json_t *report)
+{
+    json_t *s = json_object_get(report, "switching");
+    if (!s)
+        return;
+    const double gib = 1ull << 30;
+    double bytes = json_number_value(json_object_get(s, "bytes_out")) + json_number_value(json_object_get(s, "bytes_in"));
+    double seconds = json_number_value(json_object_get(s, "seconds_out")) + json_number_value(json_object_get(s, "seconds_in"));
+    fprintf(out, LABEL "%lld evictions of %lld ranks in capture: %.2f GiB copied at %.1f GB/s; %.2f GiB of host memory, %.2f GiB on disk\n",
+            "switching", (long long)json_integer_value(json_object_get(s, "evictions")),
+            (long long)json_integer_value(json_object_get(s, "ranks_evicted")), bytes / gib, seconds > 0 ? bytes / seconds / 1e9 : 0,
+            json_number_value(json_object_get(s, "host_bytes")) / gib, json_number_value(json_object_get(s, "spilled_bytes")) / gib);
+}
+
 static void print_calibration(FILE *out, const json_t *report)
 {
     const json_t *calibration = json_object_get(report, "calibration");
@@ -232,6 +247,7 @@ void report_print(FILE *out, const json_t *report)
     fprintf(out, "Prism report%s%s\n", id ? ", trace " : "", id ? id : "");
     print_world(out, report);
     print_phases(out, report);
+    print_switching(out, report);
     print_calibration(out, report);
     print_rank_list(out, report, "iteration_seconds", "iteration seconds", 6);
     print_prediction(out, report);
