@@ -40,7 +40,8 @@ static void grant(struct fake_mover *m, const struct mover_message *want)
         m->waiting++;
         return;
     }
-    uint64_t bytes = want->flag || want->bytes <= m->capacity - m->granted ? want->bytes : 0;
+    uint64_t left = m->capacity - m->granted;
+    uint64_t bytes = want->flag || want->bytes <= left ? want->bytes : want->total <= left ? want->total : 0;
     if (!want->flag)
         m->granted += bytes;
     if (m->granted > m->most_granted)
