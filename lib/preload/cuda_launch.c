@@ -95,19 +95,24 @@ LAUNCH(int, REAL_CUDA, CUDA_ERROR_NOT_SUPPORTED, softgpuLaunchHostFunc, stream, 
 
 /* --- copies and fills --- */
 
-#define TRANSFER_DRV(name, stream, per_thread, parameters, arguments)                     \
-    CUresult name parameters;                                                             \
-    PRISM_EXPORT CUresult name parameters                                                 \
+#define TRANSFER_OF(result, library, failure, name, stream, per_thread, parameters, arguments) \
+    result name parameters;                                                               \
+    PRISM_EXPORT result name parameters                                                   \
     {                                                                                     \
-        __typeof__(&name) real = REAL_NAMED(REAL_CUDA, name, #name);                      \
+        __typeof__(&name) real = REAL_NAMED(library, name, #name);                        \
         if (!real)                                                                        \
-            return CUDA_ERROR_NO_DEVICE;                                                  \
-        park_touch(stream, per_thread);                                                   \
+            return failure;                                                               \
+        park_touch((CUstream)(stream), per_thread);                                       \
         residence_hold();                                                                 \
-        CUresult r = real arguments;                                                      \
+        result r = real arguments;                                                        \
         residence_let_go();                                                               \
         return r;                                                                         \
     }
+
+#define TRANSFER_DRV(name, stream, per_thread, parameters, arguments) \
+    TRANSFER_OF(CUresult, REAL_CUDA, CUDA_ERROR_NO_DEVICE, name, stream, per_thread, parameters, arguments)
+#define TRANSFER_RT(name, per_thread, parameters, arguments) \
+    TRANSFER_OF(cudaError_t, REAL_CUDART, cudaErrorInsufficientDriver, name, s, per_thread, parameters, arguments)
 
 /* name on the default stream, name_ptds on the thread's. */
 #define TRANSFER(name, parameters, arguments)            \
@@ -143,3 +148,19 @@ TRANSFER_ASYNC(cuMemcpyPeerAsync,
                (to, to_context, from, from_context, count, s))
 TRANSFER_ASYNC(cuMemcpy2DAsync_v2, (const CUDA_MEMCPY2D *copy, CUstream s), (copy, s))
 TRANSFER_ASYNC(cuMemcpy3DAsync_v2, (const CUDA_MEMCPY3D *copy, CUstream s), (copy, s))
+
+#define FILL_RT(name, per_thread) \
+    TRANSFER_RT(name, per_thread, (void *to, int value, size_t count, cudaStream_t s), (to, value, count, s))
+FILL_RT(cudaMemsetAsync, false)
+FILL_RT(cudaMemsetAsync_ptsz, true)
+
+#define FILL_2D_RT(name, per_thread)                                                                          \
+    TRANSFER_RT(name, per_thread, (void *to, size_t pitch, int value, size_t width, size_t height, cudaStream_t s), \
+                (to, pitch, value, width, height, s))
+FILL_2D_RT(cudaMemset2DAsync, false)
+FILL_2D_RT(cudaMemset2DAsync_ptsz, true)
+
+#define COPY_3D_RT(name, per_thread) \
+    TRANSFER_RT(name, per_thread, (const struct cudaMemcpy3DParms *copy, cudaStream_t s), (copy, s))
+COPY_3D_RT(cudaMemcpy3DAsync, false)
+COPY_3D_RT(cudaMemcpy3DAsync_ptsz, true)

@@ -144,10 +144,10 @@ static void act_full(void)
 static void act_little(void)
 {
     void *p;
-    int n = 0;
-    while (!cudaMalloc(&p, 16 * MIB))
+    int n = 0, r;
+    while (!(r = cudaMalloc(&p, 16 * MIB)))
         n++;
-    printf("pieces %d\n", n);
+    printf("pieces %d, then %d\n", n, r);
 }
 
 static void act_async(void)

@@ -119,7 +119,7 @@ static void prismd_refuses(void **state)
     f->more_env[1][0] = "SOFTGPU_MEMORY";
     f->more_env[1][1] = "512M";
     RUN(f, 1, "little");
-    assert_done(&f->ranks[0], "pieces 6\n");
+    assert_done(&f->ranks[0], "pieces 6, then 2\n");
     assert_int_equal(movers[0].most_granted / MIB, 96);
     remove_flags();
 }
