@@ -404,8 +404,8 @@ static void on_times(struct daemon *d, struct rank *r, const struct msg_time *ti
 static void on_node(struct daemon *d, struct rank *r, const struct msg_node *m, struct group *g)
 {
     struct live *l = live_of(r);
-    if (l->measured && measured_node(d, l->measured, r, m))
-        return;
+    if (l->measured)
+        measured_node(l->measured, m, g ? g->ordinal : 0);
     if (!g)
         return;
     note_sizes(d, g);

@@ -56,7 +56,7 @@ struct live *live_create(const struct graph *g, uint32_t rank, bool measure)
     if (!l)
         abort();
     if (measure)
-        l->measured = measured_create(r->nnodes);
+        l->measured = measured_create(r);
     index_groups(l, r);
     count_iterations(l, r);
     return l;

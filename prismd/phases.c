@@ -276,7 +276,7 @@ static uint64_t count_groups(const struct graph *g)
 
 static int finish_capture(struct daemon *d, struct prism_error *err)
 {
-    if (!count_groups(d->graph))
+    if (!count_groups(d->graph) && !d->graph->ncomms) /* groups of one rank communicate without gates */
         return prism_error_set(err, PRISM_EXIT_NO_NCCL,
                                "%s ended without calling NCCL: there is nothing to emulate (is it statically linked, or does it "
                                "communicate by other means?)",

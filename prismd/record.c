@@ -2,13 +2,18 @@
 
 #include <stdlib.h>
 
+#include "prismd/align.h"
+
 /* A stream that was idle until the host issued the node shows it arriving this soon after: no work in front of it. */
 #define HOST_BOUND_NS 150000
 
 struct measured {
     uint32_t nnodes;
-    int64_t *pre, *post;   /* device; 0 = not seen */
+    struct align *align;
+    int64_t *pre, *post;    /* by recorded node, as all here; device; 0 = not seen */
     int64_t *enter, *leave; /* host: call began; previous call had returned */
+    int64_t *unmatched;     /* by host thread: host work in front of nodes that are not recorded */
+    uint32_t nhosts;
 };
 
 int record_node(struct daemon *d, struct rank *r, const struct msg_node *m, const struct group *g)
@@ -38,8 +43,9 @@ int record_node(struct daemon *d, struct rank *r, const struct msg_node *m, cons
     return rc < 0 ? daemon_fail(d, PRISM_EXIT_SYSTEM, "rank %u: out of memory for the graph", r->number) : 0;
 }
 
-struct measured *measured_create(uint32_t nnodes)
+struct measured *measured_create(const struct graph_rank *r)
 {
+    uint32_t nnodes = r->nnodes;
     struct measured *x = calloc(1, sizeof *x);
     if (!x)
         abort();
@@ -48,8 +54,11 @@ struct measured *measured_create(uint32_t nnodes)
     x->post = calloc(nnodes + 1, sizeof *x->post);
     x->enter = calloc(nnodes + 1, sizeof *x->enter);
     x->leave = calloc(nnodes + 1, sizeof *x->leave);
-    if (!x->pre || !x->post || !x->enter || !x->leave)
+    x->nhosts = r->nhosts;
+    x->unmatched = calloc(r->nhosts + 1u, sizeof *x->unmatched);
+    if (!x->pre || !x->post || !x->enter || !x->leave || !x->unmatched)
         abort();
+    x->align = align_create(r);
     return x;
 }
 
@@ -61,31 +70,34 @@ void measured_destroy(struct measured *x)
     free(x->post);
     free(x->enter);
     free(x->leave);
+    free(x->unmatched);
+    align_destroy(x->align);
     free(x);
 }
 
-int measured_node(struct daemon *d, struct measured *x, const struct rank *r, const struct msg_node *m)
+void measured_node(struct measured *x, const struct msg_node *m, uint32_t ordinal)
 {
-    if (m->index >= x->nnodes)
-        return 0; /* teardown that capture did not see: nothing to calibrate */
-    const struct graph_node *n = &d->graph->ranks[r->number].nodes[m->index];
-    if (n->kind != m->kind || n->stream != m->stream || (n->kind == GRAPH_COMM && n->comm != m->comm))
-        return daemon_fail(d, PRISM_EXIT_DIVERGED,
-                           "rank %u: node %u was of kind %u on stream %u (communicator %u) in capture and is of kind %u on stream "
-                           "%u (communicator %u) now; was the code changed? capture again",
-                           r->number, m->index, n->kind, n->stream, n->comm, m->kind, m->stream, m->comm);
-    x->enter[m->index] = m->enter_ns;
-    x->leave[m->index] = m->leave_ns;
-    return 0;
+    int64_t node = align_next(x->align, m->kind, m->stream, m->comm, ordinal);
+    int64_t *unmatched = &x->unmatched[m->host < x->nhosts ? m->host : x->nhosts];
+    if (node < 0) {
+        if (m->leave_ns && m->enter_ns > m->leave_ns)
+            *unmatched += m->enter_ns - m->leave_ns;
+        return;
+    }
+    x->enter[node] = m->enter_ns;
+    x->leave[node] = m->leave_ns ? m->leave_ns - *unmatched : 0;
+    *unmatched = 0;
 }
 
 void measured_times(struct measured *x, const struct msg_time *times, uint32_t n)
 {
-    for (uint32_t i = 0; i < n; i++)
-        if (times[i].index < x->nnodes) {
-            x->pre[times[i].index] = times[i].pre_ns;
-            x->post[times[i].index] = times[i].post_ns;
-        }
+    for (uint32_t i = 0; i < n; i++) {
+        int64_t node = align_find(x->align, times[i].index);
+        if (node < 0)
+            continue;
+        x->pre[node] = times[i].pre_ns;
+        x->post[node] = times[i].post_ns;
+    }
 }
 
 /* device work(n) = pre(n) - post(node before n on its stream): the kernels and copies between them. When the stream

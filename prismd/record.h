@@ -9,10 +9,10 @@ int record_node(struct daemon *d, struct rank *r, const struct msg_node *m, cons
 
 /* Calibration. */
 struct measured;
-struct measured *measured_create(uint32_t nnodes);
+struct measured *measured_create(const struct graph_rank *r); /* borrows r */
 void measured_destroy(struct measured *m);
-/* The node's host times; -1 (with a message naming the first difference) when it is not what the graph has at that index. */
-int measured_node(struct daemon *d, struct measured *x, const struct rank *r, const struct msg_node *m);
+/* The rank's next node: its host times go to the recorded node that it is (align.h). ordinal: of a COMM node. */
+void measured_node(struct measured *x, const struct msg_node *m, uint32_t ordinal);
 void measured_times(struct measured *x, const struct msg_time *times, uint32_t n);
 /* Works of the rank's nodes into the graph (graph_alloc_works). Formulas in record.c. Returns the number of nodes measured. */
 uint32_t measured_to_works(const struct measured *x, struct graph *g, uint32_t rank);

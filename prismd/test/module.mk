@@ -7,3 +7,4 @@ $(eval $(call unit_test,prismd_shrink,prismd/test,shrink.c,$(PRISMD_LIBS),$(PRIS
 $(eval $(call unit_test,prismd_durations,prismd/test,durations.c,$(PRISMD_LIBS),$(PRISMD_LINK),$(PRISMD_CFLAGS)))
 $(eval $(call unit_test,prismd_prefetch,prismd/test,prefetch.c,$(PRISMD_LIBS),$(PRISMD_LINK),$(PRISMD_CFLAGS)))
 $(eval $(call unit_test,prismd_resident,prismd/test,resident.c,$(PRISMD_LIBS),$(PRISMD_LINK),$(PRISMD_CFLAGS)))
+$(eval $(call unit_test,prismd_align,prismd/test,align.c,$(PRISMD_LIBS),$(PRISMD_LINK),$(PRISMD_CFLAGS)))
