@@ -1,0 +1,435 @@
+#!/usr/bin/env python3
+"""Programs that no one here wrote, unchanged: plainly on real NCCL, then under Prism on one GPU.
+
+    external.py fetch DIR                        clone the sources at the commits of external.pins (network and git)
+    external.py build DIR                        build nccl-tests in DIR with the machine's nvcc (NVCC, CUDA_HOME)
+    external.py pack DIR FILE.tar.xz             what a machine without network needs of DIR, without objects
+    external.py --bin BIN --lib LIB --out OUT --external DIR [--programs A,B] [--jobs N] [--python P] [--list]
+
+DIR has one folder for each line of external.pins, or one archive *.tar.xz of them; DIR/site, if there, holds Python packages
+that the machine lacks. Data is synthetic and made here. Writes OUT/external.json and prints one line a program: ok, failed or
+not possible, seconds, why. What is compared: the numbers that the program prints, in all printed digits, between real NCCL
+(where N ranks can share the one GPU without Prism), capture and emulation; for nccl-tests its own check of every result.
+Exit code 0 when nothing failed; 1 otherwise.
+"""
+
+import argparse
+import concurrent.futures
+import glob
+import json
+import os
+import pickle
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from dataclasses import dataclass, field
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+sys.path.insert(0, HERE)
+
+from harness.launch import Failed, Launcher, say  # noqa: E402
+
+NCCL_TESTS = ("all_reduce", "all_gather", "reduce_scatter", "alltoall", "sendrecv", "broadcast", "reduce", "gather", "scatter")
+NUMBER = r"[-+0-9.eE]+|nan|inf"
+
+
+class NotPossible(Exception):
+    """This machine lacks something; the text says what."""
+
+
+def pins():
+    with open(os.path.join(HERE, "external.pins"), encoding="ascii") as text:
+        rows = [line.split() for line in text if line.strip() and not line.startswith("#")]
+    return {row[0]: {"url": row[1], "commit": row[2], "paths": row[3:]} for row in rows}
+
+
+# --- making the folder ---
+
+
+def fetch(folder):
+    """Shallow, so that a large repository costs one commit."""
+    for name, pin in pins().items():
+        target = os.path.join(folder, name)
+        os.makedirs(target, exist_ok=True)
+        for argv in (["init", "-q"], ["fetch", "-q", "--depth=1", pin["url"], pin["commit"]],
+                     ["checkout", "-q", "FETCH_HEAD", "--", *pin["paths"]]):
+            subprocess.run(["git", "-C", target, *argv], check=True)
+        shutil.rmtree(os.path.join(target, ".git"))
+        print(f"{name} {pin['commit']}")
+
+
+def build(folder):
+    """nccl-tests with MPI, so that each rank is a process; the MPI is tests/gpu/mpi_shim."""
+    cuda = os.environ.get("CUDA_HOME", "/usr/local/cuda")
+    source, shim = os.path.join(folder, "nccl-tests"), os.path.join(folder, "mpi")
+    if not os.path.exists(os.path.join(cuda, "bin", "nvcc")):
+        raise NotPossible(f"there is no nvcc in {cuda}/bin (CUDA_HOME)")
+    for part in ("include", "lib"):
+        os.makedirs(os.path.join(shim, part), exist_ok=True)
+    shutil.copy(os.path.join(HERE, "mpi_shim", "mpi.h"), os.path.join(shim, "include"))
+    subprocess.run(["cc", "-std=gnu11", "-O1", "-fPIC", "-shared", "-Wl,-soname,libmpi.so", "-o",
+                    os.path.join(shim, "lib", "libmpi.so"), os.path.join(HERE, "mpi_shim", "mpi_shim.c")], check=True)
+    nccl = os.environ.get("NCCL_HOME", cuda)
+    subprocess.run(["make", "-s", "-C", source, "MPI=1", "DSO=1", f"MPI_HOME={os.path.abspath(shim)}", f"CUDA_HOME={cuda}",
+                    f"NCCL_HOME={nccl}", "NVCC_GENCODE=-gencode=arch=compute_90,code=sm_90", f"-j{os.cpu_count()}"], check=True)
+
+
+def pack(folder, archive):
+    def wanted(info):
+        skip = info.name.endswith((".o", ".pyc", ".a")) or "__pycache__" in info.name or "dist-info" in info.name
+        return None if skip else info
+
+    for path in glob.glob(os.path.join(folder, "nccl-tests", "build", "**", "*"), recursive=True):
+        if os.path.isfile(path) and (path.endswith("_perf") or ".so" in path):
+            subprocess.run(["strip", path], check=True)
+    part = archive + ".part"
+    with tarfile.open(part, "w:xz") as out:
+        for name in sorted(os.listdir(folder)):
+            if os.path.isdir(os.path.join(folder, name)):
+                out.add(os.path.join(folder, name), name, filter=wanted)
+    os.rename(part, archive)
+    print(f"{archive}: {os.path.getsize(archive) / 1048576:.1f} MiB")
+
+
+# --- the programs ---
+
+
+@dataclass
+class Program:
+    """One program of the list; argv is run in `folder`, which is the program's own copy."""
+
+    source: str
+    argv: list
+    world: int = 4
+    sandbox: int = 0  # the rank that prints the numbers
+    folder: str = "."
+    numbers: str = ""  # regular expression; what it finds is compared
+    done: str = ""  # must be in the output of rank `sandbox`
+    plain: bool = True  # N ranks can share one GPU with LOCAL_RANK=0 each
+    emulate: bool = True
+    why_not: str = ""  # for what is left out above
+    prelude: str = ""  # Python that runs before the program in the plain run only
+    env: dict = field(default_factory=dict)
+    prepare: object = None
+    limit: float = 200
+    compare: object = None  # (plain folder, captured folder) -> text of a difference, or ""
+
+
+def words(length, seed):
+    rng = random.Random(seed)
+    vocabulary = ["".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=rng.randint(2, 9))) for _ in range(400)]
+    return " ".join(rng.choices(vocabulary, k=length))
+
+
+def nanogpt_data(folder, _run):
+    data = os.path.join(folder, "data", "synthetic")
+    os.makedirs(data, exist_ok=True)
+    rng = random.Random(7)
+    for name, count in (("train", 40000), ("val", 4000)):
+        with open(os.path.join(data, f"{name}.bin"), "wb") as out:
+            out.write(b"".join(min(255, int(rng.expovariate(0.02))).to_bytes(2, "little") for _ in range(count)))
+    with open(os.path.join(data, "meta.pkl"), "wb") as out:
+        pickle.dump({"vocab_size": 256}, out)
+
+
+def titan_data(folder, run):
+    """The shape of c4's files. One process makes the cached form of it, so that ranks need not."""
+    data = os.path.join(folder, "synthetic")
+    os.makedirs(data, exist_ok=True)
+    with open(os.path.join(data, "data.json"), "w", encoding="ascii") as out:
+        for i in range(300):
+            out.write(json.dumps({"text": words(300, i)}) + "\n")
+    run([sys.executable, "-c", "from datasets import load_dataset; load_dataset('synthetic', split='train')"])
+
+
+def megatron_helpers(folder, run):
+    """Its C++ helper for data sets, which it otherwise builds itself when rank 0 starts."""
+    helpers = os.path.join(folder, "megatron", "core", "datasets")
+    suffix = run([sys.executable, "-c", "import sysconfig; print(sysconfig.get_config_var('EXT_SUFFIX'))"]).strip()
+    include = run([sys.executable, "-c", "import sysconfig; print(sysconfig.get_paths()['include'])"]).strip()
+    target = os.path.join(helpers, "helpers_cpp" + suffix)
+    if os.path.exists(target):
+        return
+    if not os.path.exists(os.path.join(include, "Python.h")):
+        raise NotPossible(f"its helper needs Python's headers, and {include}/Python.h is not there")
+    pybind = run([sys.executable, "-c", "import pybind11; print(pybind11.get_include())"]).strip()
+    run(["g++", "-O2", "-shared", "-std=c++17", "-fPIC", f"-I{include}", f"-I{pybind}",
+         os.path.join(helpers, "helpers.cpp"), "-o", target])
+
+
+def same_checkpoint(plain, captured):
+    """FSDP2's example prints no numbers; it leaves the trained model."""
+    import torch  # pylint: disable=import-outside-toplevel
+
+    files = [glob.glob(os.path.join(f, "checkpoints", "**", "model_state_dict.pt"), recursive=True) for f in (plain, captured)]
+    if not all(files):
+        return f"no checkpoint of {'the plain run' if not files[0] else 'capture'}"
+    a, b = (torch.load(f[0], map_location="cpu", weights_only=True) for f in files)
+    worst = max(float((a[k].double() - b[k].double()).norm() / (a[k].double().norm() + 1e-12)) for k in a)
+    # Sums in another order go through ten steps of Adam.
+    return "" if a.keys() == b.keys() and worst < 1e-3 else f"checkpoints differ by {worst:.2g} (relative, worst tensor)"
+
+
+def python(script, *arguments):
+    return [sys.executable, script, *arguments]
+
+
+MEGATRON = (
+    "--transformer-impl local --num-layers 4 --hidden-size 128 --num-attention-heads 4 --seq-length 128 "
+    "--max-position-embeddings 128 --micro-batch-size 2 --global-batch-size 8 --train-iters 5 --lr 1e-3 --min-lr 1e-4 "
+    "--lr-decay-style constant --weight-decay 0.01 --clip-grad 1.0 --bf16 --mock-data --tokenizer-type NullTokenizer "
+    "--vocab-size 1000 --split 99,1,0 --eval-iters 0 --eval-interval 1000 --log-interval 1 --no-persist-layer-norm "
+    "--no-gradient-accumulation-fusion --no-masked-softmax-fusion --no-bias-gelu-fusion --no-bias-dropout-fusion "
+    "--no-rope-fusion --disable-gloo-process-groups --num-workers 0 --distributed-timeout-minutes 3").split()
+TITAN = (
+    "--model.name llama3 --model.flavor debugmodel --model.hf_assets_path ./tests/assets/tokenizer --training.dataset c4_test "
+    "--training.dataset_path synthetic --training.steps 5 --training.local_batch_size 4 --training.seq_len 256 "
+    "--debug.seed 42 --metrics.log_freq 1 --metrics.disable_color_printing --lr_scheduler.warmup_steps 2").split()
+EIGHT_DEVICES = "import torch; torch.accelerator.device_count = torch.cuda.device_count = lambda: 8"
+
+
+def programs():
+    found = {}
+    for name in NCCL_TESTS:
+        for world in (4, 8):
+            found[f"nccl-tests/{name}/{world}"] = nccl_test(name, world, ["-b", "8", "-e", "4M", "-f", "8"])
+        types = ["-b", "1K", "-e", "16K", "-f", "16", "-d", "all"]
+        found[f"nccl-tests/{name}/types"] = nccl_test(name, 4, types + (["-o", "all"] if "reduce" in name else []))
+    found["nanogpt"] = Program(
+        "nanogpt", python("train.py", "--dataset=synthetic", "--n_layer=2", "--n_head=4", "--n_embd=128", "--block_size=128",
+                          "--batch_size=4", "--gradient_accumulation_steps=8", "--max_iters=6", "--eval_interval=1000",
+                          "--eval_iters=2", "--compile=False", "--learning_rate=1e-3", "--warmup_iters=2"),
+        numbers=rf"(?:iter \d+: loss|train loss) ({NUMBER})", prepare=nanogpt_data)
+    found["torchtitan/fsdp-tp"] = Program(
+        "torchtitan", python("-m", "torchtitan.train", *TITAN, "--parallelism.tensor_parallel_degree", "2"),
+        numbers=rf"step: *(\d+) +loss: *({NUMBER}) +grad_norm: *({NUMBER})", prepare=titan_data)
+    found["torchtitan/pp"] = Program(
+        "torchtitan", python("-m", "torchtitan.train", *TITAN, "--parallelism.pipeline_parallel_degree", "2",
+                             "--parallelism.pipeline_parallel_schedule", "1F1B"), sandbox=3,
+        numbers=rf"step: *(\d+) +loss: *({NUMBER}) +grad_norm: *({NUMBER})", prepare=titan_data)
+    for name, options in (("dp-tp", ["--tensor-model-parallel-size", "2"]),
+                          ("tp-pp", ["--tensor-model-parallel-size", "2", "--pipeline-model-parallel-size", "2",
+                                     "--sequence-parallel"])):
+        found[f"megatron/{name}"] = Program(
+            "megatron", python("pretrain_gpt.py", *MEGATRON, *options), sandbox=3, prepare=megatron_helpers,
+            env={"CUDA_DEVICE_MAX_CONNECTIONS": "1", "TORCH_COMPILE_DISABLE": "1"},
+            numbers=rf"iteration +(\d+)/.*?lm loss: ({NUMBER}).*?grad norm: ({NUMBER})")
+    folder = "distributed/"
+    found["pytorch/ddp"] = Program("pytorch-examples", python("example.py"), folder=folder + "ddp", plain=False, emulate=False,
+                                   done="training completed in rank 0", why_not="it takes device RANK, and has one iteration")
+    found["pytorch/fsdp2"] = Program("pytorch-examples", python("example.py"), folder=folder + "FSDP2", emulate=False,
+                                     why_not="it resumes from the checkpoint of the run before", prelude=EIGHT_DEVICES,
+                                     compare=same_checkpoint)
+    for name, script, done in (("tp", "tensor_parallel_example.py", "Tensor Parallel training completed!"),
+                               ("sp", "sequence_parallel_example.py", "Sequence Parallel training completed!"),
+                               ("fsdp-tp", "fsdp_tp_example.py", "2D training successfully completed!")):
+        found[f"pytorch/{name}"] = Program("pytorch-examples", python(script), folder=folder + "tensor_parallelism", done=done,
+                                           plain=False, why_not="it prints no numbers")
+    # Its example_train.py traces the model in a way that today's PyTorch no longer does; this one does not trace.
+    found["pippy/manual"] = Program(
+        "pippy", python("example_manual_stage.py"), folder="examples/basic", world=3, sandbox=2, emulate=False,
+        env={"PYTHONPATH": "../.."}, why_not="it makes a Gloo group of all ranks", done="Rank 2 finished")
+    return found
+
+
+def nccl_test(name, world, sizes):
+    return Program("nccl-tests", [f"build/{name}_perf", *sizes, "-n", "2", "-w", "1", "-c", "1"], world=world, plain=False,
+                   emulate=False, done="Out of bounds values : 0 OK", limit=150, env={"MPI": "1"},
+                   why_not="it checks its own results; its MPI is among all ranks")
+
+
+# --- running them ---
+
+
+class Runner:
+    def __init__(self, options, launcher, sources):
+        self.options, self.launcher, self.sources = options, launcher, sources
+
+    def environment(self, program, folder):
+        env = dict(program.env)
+        site = os.path.join(self.sources, "site")
+        if os.path.isdir(site):
+            env["PYTHONPATH"] = ":".join(p for p in (env.get("PYTHONPATH"), site) if p)
+        # No hub is asked for anything; caches stay in the folder.
+        env.update(HF_HOME=os.path.join(folder, ".hf"), HF_HUB_OFFLINE="1", HF_DATASETS_OFFLINE="1",
+                   TRITON_CACHE_DIR=os.path.join(folder, ".triton"), OMP_NUM_THREADS="1")
+        if env.pop("MPI", None):
+            # Short: a socket lies in it.
+            env["MPI_SHIM_DIR"] = tempfile.mkdtemp(prefix="mpi", dir="/tmp")
+            libs = [os.path.join(self.sources, "mpi", "lib"), os.path.join(folder, "build", "verifiable")]
+            env["LD_LIBRARY_PATH"] = ":".join([self.launcher.environment().get("LD_LIBRARY_PATH", ""), *libs]).lstrip(":")
+        return env
+
+    def copy(self, program, name, kind):
+        """A copy for one way of running it: programs write beside themselves."""
+        source = os.path.join(self.sources, program.source)
+        if not os.path.isdir(source):
+            raise NotPossible(f"its source is not in {self.options.external}: external.py fetch")
+        target = os.path.join(self.launcher.work, name.replace("/", "-") + "-" + kind)
+        shutil.rmtree(target, ignore_errors=True)
+        shutil.copytree(source, target, symlinks=True)
+        return target
+
+    def prepared(self, program, name, kind):
+        folder = self.copy(program, name, kind)
+        env = self.environment(program, folder)
+        if program.source == "nccl-tests" and not os.path.exists(os.path.join(folder, program.argv[0])):
+            raise NotPossible("it is not built: external.py build")
+
+        def run(argv):
+            got = self.launcher.call(argv, f"{name.replace('/', '-')}-prepare", 150, env, cwd=folder, check=False)
+            if got["code"] != 0:
+                missing = re.search(r"No module named '([^']+)'", got["text"])
+                if missing:
+                    raise NotPossible(f"Python package {missing[1]} is not installed, nor in {self.options.external}/site")
+                raise Failed(f"preparing it: exit code {got['code']}", got["text"].splitlines()[-12:])
+            return got["text"]
+
+        if program.prepare:
+            program.prepare(folder, run)
+        return os.path.join(folder, program.folder), env
+
+    def numbers(self, program, text, what):
+        if program.done and program.done not in re.sub(r" +", " ", text):
+            raise Failed(f"{what}: it did not print '{program.done}'", text.splitlines()[-12:])
+        found = re.findall(program.numbers, text) if program.numbers else []
+        if program.numbers and not found:
+            raise Failed(f"{what}: it printed no numbers", text.splitlines()[-12:])
+        return found
+
+    def run(self, name, program):
+        row = {"program": name, "world": program.world, "commit": pins()[program.source]["commit"], "why_not": program.why_not}
+        label, found, folders = name.replace("/", "-"), {}, {}
+        if program.plain:
+            folders["real"], env = self.prepared(program, name, "real")
+            argv = program.argv
+            if program.prelude:
+                code = f"{program.prelude}; import runpy, sys; sys.path.insert(0, ''); sys.argv = sys.argv[1:]; " \
+                       "runpy.run_path(sys.argv[0], run_name='__main__')"
+                argv = [argv[0], "-c", code, *argv[1:]]
+            got = self.launcher.ranks(self.inside(folders["real"], argv), program.world, label + "-real", program.limit,
+                                      {**env, "LOCAL_WORLD_SIZE": "1"})
+            row["seconds_real"] = got["seconds"]
+            found["real"] = self.numbers(program, got["text"], "real NCCL")
+        folders["prism"], env = self.prepared(program, name, "prism")
+        trace = label + "-trace"
+        got = self.launcher.prism(self.inside(folders["prism"], program.argv), label + "-prism",
+                                  program.limit * (2 if program.emulate else 1), program.world, trace,
+                                  phase="auto" if program.emulate else "capture", sandbox=str(program.sandbox), extra=env,
+                                  arguments=("--slices=1",))
+        row["seconds_prism"] = got["seconds"]
+        captured = next((t for n, t in got["logs"].items() if n.endswith(f"capture.rank{program.sandbox}")), "")
+        found["capture"] = self.numbers(program, captured, "capture")
+        if program.emulate:
+            found["emulation"] = self.numbers(program, got["text"], "emulation")
+            row["iteration_seconds"] = got["report"].get("iteration_seconds")
+        self.launcher.forget(trace)
+        row["numbers"] = found
+        self.judge(program, found, folders)
+        shutil.rmtree(env.get("MPI_SHIM_DIR", "/nonexistent"), ignore_errors=True)
+        return row
+
+    @staticmethod
+    def inside(folder, argv):
+        return ["sh", "-c", 'cd "$0" && exec "$@"', folder, *argv]
+
+    @staticmethod
+    def judge(program, found, folders):
+        first = next(iter(found))
+        for name, numbers in found.items():
+            # A plain run's output is of all ranks, and stages of a pipeline print other numbers than the last one does.
+            other = [x for x in numbers if x not in found[first]][:3]
+            if other or (first != "real" and set(numbers) != set(found[first])):
+                raise Failed(f"{name} differs from {first}: {other or 'lines are missing'}",
+                             [f"{k}: {v[:12]}" for k, v in found.items()])
+        if program.compare:
+            difference = program.compare(folders["real"], folders["prism"])
+            if difference:
+                raise Failed(difference)
+
+    def row(self, name, program):
+        start = time.monotonic()
+        try:
+            row = {**self.run(name, program), "result": "ok"}
+        except NotPossible as error:
+            row = {"program": name, "result": "not possible", "why": str(error)}
+        except Failed as error:
+            missing = re.search(r"No module named '([^']+)'", "\n".join(error.lines))
+            row = {"program": name, "result": "failed", "why": str(error), "lines": error.lines}
+            if missing:
+                row.update(result="not possible", why=f"Python package {missing[1]} is not installed")
+        except Exception as error:  # pylint: disable=broad-except
+            row = {"program": name, "result": "failed", "why": f"{type(error).__name__}: {error}"}
+        row["seconds"] = time.monotonic() - start
+        say(f"{name}: {row['result']} {row['seconds']:.0f} s" + (f": {row['why']}" if row.get("why") else ""))
+        for line in row.get("lines", [])[-8:]:
+            say(f"    | {line}")
+        return row
+
+
+def unpacked(options, work):
+    """The folder of sources, writable or not."""
+    archives = glob.glob(os.path.join(options.external, "*.tar.xz"))
+    if not archives:
+        return os.path.abspath(options.external)
+    target = os.path.join(work, "sources")
+    os.makedirs(target, exist_ok=True)
+    for archive in archives:
+        subprocess.run(["tar", "-xJf", archive, "-C", target], check=True)
+    return target
+
+
+def arguments():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--bin", required=True)
+    p.add_argument("--lib", required=True)
+    p.add_argument("--out", required=True)
+    p.add_argument("--external", "--sources", required=True)
+    p.add_argument("--programs", default="", help="names, or their first parts (nccl-tests, torchtitan/pp)")
+    p.add_argument("--jobs", type=int, default=3)
+    p.add_argument("--python", default=sys.executable, help="has PyTorch")
+    p.add_argument("--dep", default="", help="shared libraries that the machine lacks")
+    p.add_argument("--network", default="", help="network profile (default: measured by prism)")
+    p.add_argument("--budget", type=float, default=580, help="seconds for everything")
+    p.add_argument("--list", action="store_true")
+    options = p.parse_args()
+    options.gpus, options.soft, options.keep, options.work = 1, False, False, tempfile.mkdtemp(prefix="external")
+    for name in ("bin", "lib", "out", "external"):
+        setattr(options, name, os.path.abspath(getattr(options, name)))
+    return options
+
+
+def main():
+    if len(sys.argv) >= 3 and sys.argv[1] in ("fetch", "build", "pack"):
+        {"fetch": fetch, "build": build, "pack": pack}[sys.argv[1]](*sys.argv[2:])
+        return 0
+    options = arguments()
+    if options.python != sys.executable and shutil.which(options.python) != sys.executable:
+        os.execvp(options.python, [options.python, *sys.argv, "--python", options.python])
+    wanted = [w for w in options.programs.split(",") if w]
+    chosen = {n: p for n, p in programs().items() if not wanted or any(n == w or n.startswith(w + "/") for w in wanted)}
+    if options.list:
+        print("\n".join(chosen))
+        return 0
+    os.makedirs(options.out, exist_ok=True)
+    launcher = Launcher(options, options.out)
+    try:
+        runner = Runner(options, launcher, unpacked(options, options.work))
+        with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+            rows = list(pool.map(lambda item: runner.row(*item), chosen.items()))
+    finally:
+        shutil.rmtree(options.work, ignore_errors=True)
+    counts = {r: sum(row["result"] == r for row in rows) for r in ("ok", "failed", "not possible")}
+    with open(os.path.join(options.out, "external.json"), "w", encoding="utf-8") as out:
+        json.dump({"counts": counts, "programs": rows}, out, indent=1)
+    say(", ".join(f"{n} {r}" for r, n in counts.items()))
+    return 1 if counts["failed"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
