@@ -1,4 +1,5 @@
-/* vmm_program.c - virtual memory that the program manages itself. Its handle is the address of our range. */
+/* vmm_program.c - virtual memory that the program manages itself. Its handles are our ranges' numbers with a mark of ours, which
+ * no handle of CUDA's has (addresses and small numbers). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +13,7 @@
 
 /* A range of the program's: known as long as it has handles or mappings. */
 struct owned {
-    CUmemGenericAllocationHandle handle; /* (uintptr_t)range */
+    CUmemGenericAllocationHandle handle;
     struct range *range;
     UT_hash_handle hh;
 };
@@ -27,6 +28,19 @@ struct placed {
 static struct owned *ranges;
 static struct placed *table;
 static size_t count, room;
+
+#define MARK ((CUmemGenericAllocationHandle)0x5052 << 48)
+
+static CUmemGenericAllocationHandle handle_of(const struct range *r)
+{
+    return MARK | r->number;
+}
+
+/* One of ours, perhaps released already. */
+static bool is_ours(CUmemGenericAllocationHandle handle)
+{
+    return handle >> 48 == MARK >> 48;
+}
 
 static struct range *range_of(CUmemGenericAllocationHandle handle)
 {
@@ -81,7 +95,7 @@ static void drop_unused(struct range *r)
 {
     if (r->handles || r->nmappings)
         return;
-    CUmemGenericAllocationHandle handle = (uintptr_t)r;
+    CUmemGenericAllocationHandle handle = handle_of(r);
     struct owned *o;
     HASH_FIND(hh, ranges, &handle, sizeof handle, o);
     HASH_DEL(ranges, o);
@@ -117,7 +131,7 @@ static CUresult create(CUmemGenericAllocationHandle *handle, uint64_t bytes, con
     struct owned *o = calloc(1, sizeof *o);
     if (!o)
         abort();
-    o->handle = (uintptr_t)r;
+    o->handle = handle_of(r);
     o->range = r;
     HASH_ADD(hh, ranges, handle, sizeof o->handle, o);
     *handle = o->handle;
@@ -137,15 +151,17 @@ bool vmm_create(CUmemGenericAllocationHandle *handle, uint64_t bytes, const CUme
 
 bool vmm_release(CUmemGenericAllocationHandle handle, CUresult *result)
 {
+    if (!is_ours(handle))
+        return false;
     residence_lock_free();
     struct range *r = range_of(handle);
-    if (r) {
-        *result = r->handles ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-        r->handles -= r->handles > 0;
+    *result = r && r->handles ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    if (!*result) {
+        r->handles--;
         drop_unused(r);
     }
     residence_unlock();
-    return r;
+    return true;
 }
 
 bool vmm_retain(CUmemGenericAllocationHandle *handle, CUdeviceptr address, CUresult *result)
@@ -154,7 +170,7 @@ bool vmm_retain(CUmemGenericAllocationHandle *handle, CUdeviceptr address, CUres
     struct placed *p = holder(address);
     if (p && handle) {
         p->range->handles++;
-        *handle = (uintptr_t)p->range;
+        *handle = handle_of(p->range);
         *result = CUDA_SUCCESS;
     }
     residence_unlock();
@@ -174,6 +190,8 @@ bool vmm_properties(CUmemAllocationProp *properties, CUmemGenericAllocationHandl
 bool vmm_export(void *shared, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType type, unsigned long long flags,
                 CUresult *result)
 {
+    if (!is_ours(handle))
+        return false;
     residence_lock_present();
     struct range *r = range_of(handle);
     if (r && r->properties.requestedHandleTypes == type) {
@@ -183,22 +201,22 @@ bool vmm_export(void *shared, CUmemGenericAllocationHandle handle, CUmemAllocati
         *result = CUDA_ERROR_INVALID_VALUE;
     }
     residence_unlock();
-    return r;
+    return true;
 }
 
 /* --- mappings --- */
 
 bool vmm_map(CUdeviceptr address, uint64_t bytes, uint64_t offset, CUmemGenericAllocationHandle handle, CUresult *result)
 {
+    if (!is_ours(handle))
+        return false;
     residence_lock_present();
     struct range *r = range_of(handle);
-    if (r) {
-        *result = physical_map(r, address, bytes, offset);
-        if (!*result)
-            insert((struct placed){address, bytes, r});
-    }
+    *result = r ? physical_map(r, address, bytes, offset) : CUDA_ERROR_INVALID_VALUE;
+    if (!*result)
+        insert((struct placed){address, bytes, r});
     residence_unlock();
-    return r;
+    return true;
 }
 
 /* Number of mappings from *first that fill [address, address + bytes) exactly, 0 if they do not. */
