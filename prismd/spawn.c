@@ -31,7 +31,8 @@ static void drop_prism_variables(void)
         "PRISM_PHASE",      "PRISM_TRACE",      "PRISM_GPUS_PER_NODE", "PRISM_LAYOUT",  "PRISM_FOLD",
         "PRISM_SLICES",     "PRISM_ITERATIONS", "PRISM_PAYLOAD",       "PRISM_NETWORK", "PRISM_SCRATCH",
         "PRISM_REPORT",     "PRISM_RUNNABLE",   "PRISM_STAGING",       "PRISM_ON_DIVERGENCE",
-        "PRISM_DEVICES_PER_NODE", "PRISM_LINK_SECONDS", "PRISM_PREFETCH",      "PRISM_BALLAST",
+        "PRISM_DEVICES_PER_NODE", "PRISM_LINK_SECONDS", "PRISM_PREFETCH",
+        "PRISM_SWITCHING", "PRISM_HOST_POOL", "PRISM_SPILL", "PRISM_DEVICE_MEMORY", "PRISM_CONTEXT_BYTES", "PRISM_EVICTION_SEED", "PRISM_BALLAST",
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         unsetenv(names[i]);

@@ -1,0 +1,117 @@
+#!/usr/bin/env bats
+# Context switching in capture: more ranks on one software device than its memory holds. PRISM_DEVICE_MEMORY makes it small.
+
+load common
+
+setup() {
+    common_setup
+    export PRISM_DEVICES_PER_NODE=1
+}
+teardown() { common_teardown; }
+
+# Eight ranks of some 32 MiB each; every rank prints its losses.
+trainer() {
+    echo "$moetrain" --tp=2 --ep=1 --layers=2 --hidden=256 --ffn=1024 --vocab=512 --micro-batches=1 --iterations=1 \
+        --exact-sums --print-ranks=all
+}
+
+# Capture into the folder $1.
+capture() {
+    LIMIT=${LIMIT:-110} run_prism run --emulate=8 --gpus-per-node=8 --sandbox=0 --trace="$1" --phase=capture -- $(trainer)
+}
+
+captured() {
+    capture "$1"
+    [ "$status" -eq 0 ] || { echo "$1: exit code $status: $errors"; return 1; }
+}
+
+# Losses and gradient norms of all ranks, to the bit.
+numbers() {
+    cat "$1"/logs/capture.rank* | grep -o 'rank [0-9]* iteration.*loss_bits.*' | sed 's/ seconds [^ ]*//' | sort
+}
+
+counter() { python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))[sys.argv[2]])' "$1/switching.json" "$2"; }
+
+@test "ranks that do not fit together compute the same numbers, whoever leaves" {
+    captured fits
+    [ ! -e fits/switching.json ]
+    [ "$(numbers fits | wc -l)" -eq 8 ]
+    # Half of them fit.
+    export PRISM_DEVICE_MEMORY=$((144 << 20))
+    captured policy
+    [ "$(counter policy evictions)" -gt 0 ]
+    [ "$(counter policy bytes_out)" -gt 0 ]
+    [ "$(counter policy refused)" -eq 0 ]
+    diff <(numbers fits) <(numbers policy)
+    # Another order, and a pool that holds one of them: the others go to disk.
+    PRISM_EVICTION_SEED=7 PRISM_HOST_POOL=$((32 << 20)) captured random
+    [ "$(counter random evictions)" -gt 0 ]
+    [ "$(counter random spilled_bytes)" -gt 0 ]
+    [ "$(counter random host_bytes)" -le $((32 << 20)) ]
+    diff <(numbers fits) <(numbers random)
+    # It is in the report of a run on that trace.
+    unset PRISM_DEVICE_MEMORY
+    run_prism run --emulate=8 --gpus-per-node=8 --sandbox=0 --assistants=0 --trace=random -- $(trainer)
+    [ "$status" -eq 0 ] || { echo "$errors"; return 1; }
+    run_prism report random
+    grep -qE 'switching +[0-9]+ evictions of [0-9]+ ranks' <<<"$output"
+    nothing_left
+}
+
+@test "a program that wants more than a rank may have runs out of memory" {
+    export PRISM_DEVICE_MEMORY=$((16 << 20))
+    capture trace
+    [ "$status" -ne 0 ]
+    grep -qiE 'the device has no room' <<<"$errors"
+    nothing_left
+}
+
+# Start a capture that takes long enough and wait until ranks have left the device.
+start_switched() {
+    export PRISM_DEVICE_MEMORY=$((144 << 20))
+    start_foreground "$prism" run --emulate=8 --gpus-per-node=8 --sandbox=0 --trace=trace --phase=capture -- \
+        $(trainer) --iterations=50
+    rank_pid 3 >/dev/null
+    sleep 8
+    kill -0 "$started" || { cat .stderr; return 1; }
+}
+
+@test "a rank is killed while ranks are switched" {
+    start_switched
+    kill -KILL "$(rank_pid 3)"
+    await_started 20
+    [ "$code" = 67 ] || [ "$code" = 137 ] || { echo "exit code $code: $(cat .stderr)"; return 1; }
+    grep -q 'rank 3' .stderr
+    nothing_left
+}
+
+@test "prismd is killed while ranks are switched" {
+    start_switched
+    kill -KILL "$started"
+    await_started 20
+    nothing_left
+}
+
+@test "a mover that is lost ends the run" {
+    start_switched
+    pid=$(our_processes | grep -m1 prism-mover | cut -d' ' -f1)
+    [ -n "$pid" ]
+    kill -KILL "$pid"
+    await_started 20
+    [ "$code" = 68 ] || { echo "exit code $code: $(cat .stderr)"; return 1; }
+    cat .stderr
+    grep -qE 'mover' .stderr
+    nothing_left
+}
+
+@test "without a mover ranks are not switched, and that is said" {
+    # An installation that lacks it.
+    mkdir -p copy/bin copy/lib
+    cp "$PRISM_BUILD"/bin/prism "$PRISM_BUILD"/bin/prismd copy/bin/
+    cp "$PRISM_BUILD"/lib/libprism.so copy/lib/
+    prism=$PWD/copy/bin/prism
+    PRISM_SWITCHING=1 captured trace
+    grep -q 'prism-mover is missing' <<<"$errors"
+    [ "$(numbers trace | wc -l)" -eq 8 ]
+    nothing_left
+}
