@@ -6,6 +6,7 @@
 #include "coll/types.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "prismd/movers.h"
 #include "prismd/rank.h"
 #include "prismd/sched.h"
 #include "prismd/store.h"
@@ -135,7 +136,8 @@ static void take_fatal(struct daemon *d, struct rank *r, const struct msg_fatal 
 {
     if (len < sizeof *m)
         malformed(d, r, "fatal");
-    else
+    movers_hear(d);
+    if (len >= sizeof *m)
         daemon_fail(d, (int)m->code, "%.*s", (int)(len - sizeof *m), (const char *)(m + 1));
 }
 

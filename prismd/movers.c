@@ -420,6 +420,13 @@ int movers_attach(struct daemon *d, struct rank *r)
     return pair[0];
 }
 
+void movers_hear(struct daemon *d)
+{
+    (void)d;
+    for (uint32_t i = 0; movers && i < nmovers; i++)
+        take_messages(&movers[i]);
+}
+
 bool movers_reaped(struct daemon *d, pid_t pid, int status)
 {
     (void)d;

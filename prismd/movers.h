@@ -28,6 +28,8 @@ void movers_tick(struct daemon *d);
 
 /* The rank's end of a new socket to its mover, for WELCOME; the caller closes it. -1: it is not switched. */
 int movers_attach(struct daemon *d, struct rank *r);
+/* Take what movers have said already: why one ended, before what ranks say of that. */
+void movers_hear(struct daemon *d);
 /* A child has ended; false: it is no mover. */
 bool movers_reaped(struct daemon *d, pid_t pid, int status);
 
