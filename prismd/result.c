@@ -15,8 +15,12 @@ void result_put_capture(struct daemon *d, struct bytes *out)
 {
     switching_put(out);
     /* The coordinator's own part of the graph is in place already. */
-    if (d->conf->node && !d->failure.code)
-        graph_write(d->graph, out);
+    if (!d->conf->node || d->failure.code)
+        return;
+    struct bytes graph = {0};
+    graph_write(d->graph, &graph); /* clears what it writes to */
+    bytes_put(out, graph.data, graph.len);
+    bytes_free(&graph);
 }
 
 /* A node's graph holds only its own ranks' nodes: they move into the coordinator's. */
