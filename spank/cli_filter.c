@@ -184,16 +184,13 @@ static void rewrite_request(slurm_opt_t *opt, const struct shape *s, const char 
     rewrite_gpus(opt, s, gpu_type, inside);
 }
 
-/* The user's own comment stays in front. */
+/* The user's own comment stays in front (docs/formats/accounting.md). */
 static void write_comment(slurm_opt_t *opt, const struct options *o, const struct shape *s)
 {
-    const char *own = slurm_option_get(opt, "comment"), *phase = o->text[OPTION_PHASE];
-    char *text;
-    if (asprintf(&text, "%s%sprism:ranks=%u,nodes=%u,sandbox=%u,devices=%u,phase=%s", own ? own : "", own && *own ? "; " : "",
-                 s->world, s->nodes, s->sandbox_ranks, s->physical_nodes * s->devices_per_node, phase ? phase : "auto") < 0)
-        return;
-    slurm_option_set(opt, "comment", text, false);
-    free(text);
+    const struct policy_shape shape = client_shape(o, s);
+    char text[4096];
+    if (!policy_admin_comment(slurm_option_get(opt, "comment"), &shape, text, sizeof text))
+        slurm_option_set(opt, "comment", text, false);
 }
 
 /* Slurm's default for a job's name is the command's or the script's, which it works out later than we need it: the first

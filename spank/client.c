@@ -5,6 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "policy.h"
+
 char *client_absolute(const char *path)
 {
     char *folder, *out = NULL;
@@ -41,6 +43,29 @@ static void publish_option(FILE *packed, const struct options *o, enum option_id
     free(absolute);
 }
 
+struct policy_shape client_shape(const struct options *o, const struct shape *s)
+{
+    const char *sandbox = o->text[OPTION_SANDBOX] ? o->text[OPTION_SANDBOX] : "0", *phase = o->text[OPTION_PHASE];
+    struct policy_shape out = {.world = s->world,
+                               .nodes = s->nodes,
+                               .gpus_per_node = s->gpus_per_node,
+                               .devices = s->physical_nodes * s->devices_per_node,
+                               .sandbox_ranks = s->sandbox_ranks,
+                               .assistants = o->text[OPTION_ASSISTANTS] ? (int)options_number(o, OPTION_ASSISTANTS, 0) : -1};
+    if (strlen(sandbox) < sizeof out.sandbox)
+        strcpy(out.sandbox, sandbox);
+    snprintf(out.phase, sizeof out.phase, "%s", phase ? phase : "auto");
+    return out;
+}
+
+static void publish_shape(const struct options *o, const struct shape *s)
+{
+    struct policy_shape shape = client_shape(o, s);
+    char text[POLICY_SHAPE_MAX];
+    if (!policy_shape_print(&shape, text, sizeof text))
+        setenv(POLICY_SHAPE_VARIABLE, text, 1);
+}
+
 void client_export(const struct options *o, const struct shape *s, const char *trace)
 {
     /* prismd's own settings have no option; they travel with the rest. */
@@ -65,6 +90,11 @@ void client_export(const struct options *o, const struct shape *s, const char *t
     if (text)
         setenv(CLIENT_PACKED_VARIABLE, text, 1);
     free(text);
+    publish_shape(o, s);
 }
 
-void client_export_off(void) { unsetenv(CLIENT_PACKED_VARIABLE); }
+void client_export_off(void)
+{
+    unsetenv(CLIENT_PACKED_VARIABLE);
+    unsetenv(POLICY_SHAPE_VARIABLE);
+}

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 
 #include "options.h"
+#include "policy.h"
 #include "shape.h"
 
 /* All of Prism's variables in one, NAME=value lines. Slurm passes SLURM_* on even with --export=NONE. */
@@ -16,7 +17,10 @@
 /* Holds the pid while cli_filter has done its part, so that the spank plugin notices when a site forgot to configure it. */
 #define CLIENT_FILTERED_VARIABLE "PRISM_FILTERED"
 
-/* setenv of every option that is set, of the shape and of the packed variable. trace: used where none is set. */
+/* What slurmctld and the accounting get to know of the job. */
+struct policy_shape client_shape(const struct options *o, const struct shape *s);
+/* setenv of every option that is set, of the shape (POLICY_SHAPE_VARIABLE too, for spank_client.c to hand to slurmctld) and of
+ * the packed variable. trace: used where none is set. */
 void client_export(const struct options *o, const struct shape *s, const char *trace);
 /* No emulation for this step: the packed variable goes. Other PRISM_* variables stay as the user has them. */
 void client_export_off(void);

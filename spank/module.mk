@@ -1,6 +1,7 @@
 # prismopt: options and their parsers, and the variables they become, without Slurm; the prism command uses it too.
-$(eval $(call static_library,prismopt,spank,parse.c options.c shape.c client.c))
+$(eval $(call static_library,prismopt,spank,parse.c options.c shape.c policy.c client.c))
 $(eval $(call unit_test,spank_parse,spank/test,parse.c,prismopt common,,-Ispank))
+$(eval $(call unit_test,spank_policy,spank/test,policy.c,prismopt common,,-Ispank))
 $(eval $(call unit_test,spank_options,spank/test,options.c,prismopt common,,-Ispank))
 
 # Plugins that Slurm's own processes load. SLURM_INCLUDE: where slurm/spank.h is.
@@ -12,6 +13,7 @@ ifneq ($(wildcard $(SLURM_INCLUDE)/slurm/spank.h),)
 # Slurm's symbols come from the process that loads the plugin.
 $(eval $(call shared_library,slurm/spank_prism.so,spank,spank_prism.c spank_client.c spank_stepd.c,prismopt common,$(call SPANK_LDFLAGS,spank_prism),$(SPANK_CFLAGS)))
 $(eval $(call shared_library,slurm/cli_filter_prism.so,spank,cli_filter.c,prismopt common,$(call SPANK_LDFLAGS,cli_filter_prism),$(SPANK_CFLAGS)))
+$(eval $(call shared_library,slurm/job_submit_prism.so,spank,job_submit.c,prismopt common,$(call SPANK_LDFLAGS,job_submit_prism),$(SPANK_CFLAGS) -DPRISM_CONF_FILE=\"$(sysconfdir)/prism/prism.conf\"))
 else
 .PHONY: spank-skipped
 ALL += spank-skipped
@@ -24,10 +26,10 @@ SPANK_INSTALLED := $(DESTDIR)$(libdir)/prism/slurm
 .PHONY: install-spank uninstall-spank
 install: install-spank
 install-spank: all
-	@for plugin in spank_prism.so cli_filter_prism.so; do \
+	@for plugin in spank_prism.so cli_filter_prism.so job_submit_prism.so; do \
 	    [ ! -e $(LIB)/slurm/$$plugin ] || install -D -m 755 $(LIB)/slurm/$$plugin $(SPANK_INSTALLED)/$$plugin || exit 1; \
 	done
 uninstall: uninstall-spank
 uninstall-spank:
-	@rm -f $(SPANK_INSTALLED)/spank_prism.so $(SPANK_INSTALLED)/cli_filter_prism.so
+	@rm -f $(SPANK_INSTALLED)/spank_prism.so $(SPANK_INSTALLED)/cli_filter_prism.so $(SPANK_INSTALLED)/job_submit_prism.so
 	@rmdir $(SPANK_INSTALLED) 2>/dev/null || true

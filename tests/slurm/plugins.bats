@@ -192,8 +192,8 @@ E
     # slurmctld tells the database every five seconds.
     within 20 accounted '^job.sh.COMPLETED'
     run inside sacct -X -n -P -o JobName,Comment,AllocTRES
-    says 'job.sh|mine; prism:ranks=128,nodes=16,sandbox=2,devices=4,phase=auto|'
-    says 'gres/gpu=4,node=1'
+    says 'job.sh|mine; prism:world=128,nodes=16,gpus_per_node=8,devices=4,sandbox_ranks=2,sandbox=0+100,phase=auto|'
+    says 'gres/gpu=4,license/prism_gpu=128,license/prism_rank=128,node=1'
 }
 
 @test "salloc: the shell's steps are emulated; inside an allocation of one's own, too" {
