@@ -13,11 +13,22 @@
 #include "preload/residence.h"
 #include "preload/vmm_private.h"
 
-#define SMALL ((uint64_t)1 << 20)
-#define ALIGN 512u /* a multiple of HEAP_ALIGN, so that offsets in a block stay multiples of it */
+/* Allocations up to `most` bytes come out of blocks, first fit. The larger class is for eviction: handing a range over costs
+ * some 300 us whatever its size (measured on an H200), and PyTorch's segments have 2 and 20 MiB. Its blocks are a whole
+ * number of those; a rank of which little has to be moved does without it, lest its memory grows. `align` is a multiple of HEAP_ALIGN, so that offsets in a block stay multiples of it. */
+static const struct class {
+    uint64_t most, align, block;
+} classes[] = {
+    {(uint64_t)1 << 20, 512, PHYSICAL_GRAIN},
+    {(uint64_t)20 << 20, PHYSICAL_GRAIN, (uint64_t)80 << 20},
+};
+#define CLASSES    (sizeof classes / sizeof *classes)
+#define FEW        ((uint64_t)1 << 30) /* bytes of a rank below which the larger class is not used */
+
 #define TRIES 1000 /* of making room, with other processes' contexts taking it away each time */
 
 struct block {
+    const struct class *class;
     struct range *range;
     CUdeviceptr address;
     struct heap heap;
@@ -31,9 +42,10 @@ struct allocation {
     struct block *block; /* NULL: the range is its own */
 };
 
-static struct block *blocks;
+static struct block *blocks[CLASSES];
 static struct allocation *table; /* by address */
 static size_t count, room;
+static uint64_t range_bytes; /* of all ranges */
 
 /* --- ranges with an address --- */
 
@@ -46,6 +58,8 @@ CUresult vmm_range(uint64_t bytes, const CUmemAllocationProp *properties, struct
         result = physical_new(bytes, properties, range);
     if (result)
         grant_give(bytes);
+    else
+        range_bytes += bytes;
     return result;
 }
 
@@ -54,6 +68,7 @@ void vmm_drop_range(struct range *r)
     uint64_t bytes = r->bytes;
     physical_delete(r);
     grant_give(bytes);
+    range_bytes -= bytes;
 }
 
 static CUresult mapped_range(uint64_t bytes, struct range **range, CUdeviceptr *address)
@@ -122,58 +137,71 @@ static struct allocation *holder(CUdeviceptr address)
     return address - a->address < a->bytes ? a : NULL;
 }
 
-/* --- small ones --- */
+/* --- allocations in blocks --- */
 
-static CUresult new_block(struct block **out)
+static struct block **list_of(const struct class *c)
+{
+    return &blocks[c - classes];
+}
+
+static CUresult new_block(const struct class *c, struct block **out)
 {
     struct block *b = calloc(1, sizeof *b);
     if (!b)
         abort();
-    CUresult result = mapped_range(PHYSICAL_GRAIN, &b->range, &b->address);
+    CUresult result = mapped_range(c->block, &b->range, &b->address);
     if (result) {
         free(b);
         return result;
     }
-    heap_init(&b->heap, PHYSICAL_GRAIN);
-    DL_APPEND(blocks, b);
+    b->class = c;
+    heap_init(&b->heap, c->block);
+    DL_APPEND(*list_of(c), b);
     *out = b;
     return CUDA_SUCCESS;
 }
 
-static uint64_t round_small(uint64_t bytes)
+static uint64_t round_in(const struct class *c, uint64_t bytes)
 {
-    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
+    return (bytes + c->align - 1) / c->align * c->align;
 }
 
-static CUresult small_alloc(uint64_t bytes, struct allocation *a)
+static CUresult block_alloc(const struct class *c, uint64_t bytes, struct allocation *a)
 {
     struct block *b;
     uint64_t offset = HEAP_NONE;
-    DL_FOREACH(blocks, b)
+    DL_FOREACH(*list_of(c), b)
     {
-        offset = heap_take(&b->heap, round_small(bytes));
+        offset = heap_take(&b->heap, round_in(c, bytes));
         if (offset != HEAP_NONE)
             break;
     }
     if (!b) {
-        CUresult result = new_block(&b);
+        CUresult result = new_block(c, &b);
         if (result)
             return result;
-        offset = heap_take(&b->heap, round_small(bytes));
+        offset = heap_take(&b->heap, round_in(c, bytes));
     }
     *a = (struct allocation){.address = b->address + offset, .bytes = bytes, .range = b->range, .block = b};
     return CUDA_SUCCESS;
 }
 
-static void small_free(struct block *b, const struct allocation *a)
+static void block_free(struct block *b, const struct allocation *a)
 {
-    heap_give(&b->heap, a->address - b->address, round_small(a->bytes));
-    if (heap_free_bytes(&b->heap) < PHYSICAL_GRAIN)
+    heap_give(&b->heap, a->address - b->address, round_in(b->class, a->bytes));
+    if (heap_free_bytes(&b->heap) < b->class->block)
         return;
-    DL_DELETE(blocks, b);
+    DL_DELETE(*list_of(b->class), b);
     heap_clear(&b->heap);
     drop_mapped_range(b->range, b->address);
     free(b);
+}
+
+static const struct class *class_of(uint64_t bytes)
+{
+    if (bytes <= classes[0].most)
+        return &classes[0];
+    return bytes <= classes[1].most && range_bytes >= FEW ? &classes[1] : NULL;
 }
 
 /* --- the interface --- */
@@ -182,9 +210,11 @@ CUresult vmm_alloc_locked(CUdeviceptr *address, uint64_t bytes)
 {
     struct allocation a = {.bytes = bytes};
     CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
-    if (bytes <= SMALL)
-        result = small_alloc(bytes, &a);
-    else if (bytes <= UINT64_MAX - PHYSICAL_GRAIN)
+    const struct class *c = class_of(bytes);
+    if (c)
+        result = block_alloc(c, bytes, &a);
+    /* A device that is nearly full may have room for this one and not for a block. */
+    if (result == CUDA_ERROR_OUT_OF_MEMORY && c != &classes[0] && bytes <= UINT64_MAX - PHYSICAL_GRAIN)
         result = mapped_range(physical_round(bytes), &a.range, &a.address);
     if (result)
         return result;
@@ -202,7 +232,7 @@ bool vmm_free_locked(CUdeviceptr address)
     memmove(found, found + 1, (size_t)(table + count - (found + 1)) * sizeof *table);
     count--;
     if (a.block)
-        small_free(a.block, &a);
+        block_free(a.block, &a);
     else
         drop_mapped_range(a.range, a.address);
     return true;

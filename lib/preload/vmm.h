@@ -1,7 +1,8 @@
 /* vmm.h - the program's device memory served from CUDA virtual memory, in capture with switching on (switch.h).
  *
  * 1. Allocations (cudaMalloc, cuMemAlloc, the pitched, pooled and NCCL's). As CUDA's own: up to 1 MiB out of 2 MiB blocks,
- *    first fit, 512-byte aligned; larger ones in multiples of 2 MiB, each a range of its own (physical.h).
+ *    first fit, 512-byte aligned; larger ones in multiples of 2 MiB, each a range of its own (physical.h), except that a rank
+ *    that holds much takes those up to 20 MiB out of 80 MiB blocks.
  * 2. The program's own virtual memory (cuMemCreate and so on; PyTorch's expandable segments). It gets handles of ours,
  *    as the real one changes with every eviction. Memory that it exports or imports ties the rank to the device.
  * 3. Frees in stream order take effect when the stream gets there, looked up at later calls.

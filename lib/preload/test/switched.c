@@ -141,6 +141,28 @@ static void act_full(void)
     printf("again %d\n", cudaMalloc(&q, 16 * MIB));
 }
 
+/* Pieces of a rank that holds much lie in common ranges: neighbours, apart from a new block's first. */
+static void act_much(void)
+{
+    void *large, *p[12];
+    int neighbours = 0;
+    size_t before, after;
+    CHECK(cudaMemGetInfo(&before, NULL));
+    CHECK(cudaMalloc(&large, 1024 * MIB));
+    for (int i = 0; i < 12; i++) {
+        CHECK(cudaMalloc(&p[i], 20 * MIB));
+        CHECK(cudaMemset(p[i], i, 20 * MIB));
+        neighbours += i && (char *)p[i] - (char *)p[i - 1] == (ptrdiff_t)(20 * MIB);
+    }
+    for (int i = 0; i < 12; i++) {
+        MUST(holds(p[i], 20 * MIB, i));
+        CHECK(cudaFree(p[i]));
+    }
+    CHECK(cudaFree(large));
+    CHECK(cudaMemGetInfo(&after, NULL));
+    printf("neighbours %d, lost %zu\n", neighbours, before - after);
+}
+
 static void act_little(void)
 {
     void *p;
@@ -466,7 +488,7 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*act)(void);
-    } acts[] = {{"kinds", act_kinds}, {"full", act_full}, {"little", act_little}, {"async", act_async}, {"own", act_own},
+    } acts[] = {{"kinds", act_kinds}, {"full", act_full}, {"little", act_little}, {"much", act_much}, {"async", act_async}, {"own", act_own},
                 {"busy", act_busy},   {"late", act_late}, {"tied", act_tied}};
     for (size_t i = 0; i < sizeof acts / sizeof *acts; i++)
         if (!strcmp(act, acts[i].name)) {

@@ -107,6 +107,19 @@ static void memory_is_full(void **state)
     remove_flags();
 }
 
+static void grant_much(struct fake *f, struct fake_rank *r)
+{
+    mover_end(begin(f, r, 4096 * MIB));
+}
+
+static void much_memory_in_few_ranges(void **state)
+{
+    struct fake *f = fresh(grant_much);
+    RUN(f, 1, "much");
+    assert_done(&f->ranks[0], "neighbours 9, lost 0\n"); /* 3 blocks of 4 */
+    remove_flags();
+}
+
 static void grant_little(struct fake *f, struct fake_rank *r)
 {
     mover_end(begin(f, r, 100 * MIB));
@@ -327,6 +340,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kinds_of_memory),
         cmocka_unit_test(memory_is_full),
+        cmocka_unit_test(much_memory_in_few_ranges),
         cmocka_unit_test(prismd_refuses),
         cmocka_unit_test(frees_in_stream_order),
         cmocka_unit_test(host_waits_for_a_stream),
