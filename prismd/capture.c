@@ -8,6 +8,7 @@
 #include "prismd/channel.h"
 #include "prismd/collective.h"
 #include "prismd/link.h"
+#include "prismd/place.h"
 #include "prismd/record.h"
 #include "prismd/registry.h"
 #include "prismd/sched.h"
@@ -67,12 +68,13 @@ static int check_waiting_streams(struct daemon *d, const struct rank *r)
     uint32_t closed = 0;
     for (const struct group *g = r->groups; g; g = g->next_of_rank)
         closed += g->arrived;
-    if (closed <= CAPTURE_MAX_WAITING)
+    uint32_t queues = place_capture_queues(d->conf);
+    if (closed < queues)
         return 0;
     return daemon_fail(d, PRISM_EXIT_UNSUPPORTED,
-                       "rank %u: %u streams of the program wait in communication at once; capture can serve %d "
-                       "(CUDA_DEVICE_MAX_CONNECTIONS is at most 32, and one hardware queue must stay free)",
-                       r->number, closed, CAPTURE_MAX_WAITING);
+                       "rank %u: %u streams of the program wait in communication at once; capture can serve %u "
+                       "(of %u hardware queues, 32 at most and fewer with many ranks on a device, one must stay free)",
+                       r->number, closed, queues - 1, queues);
 }
 
 static void on_group_arrived(struct daemon *d, struct group *g)

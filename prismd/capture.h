@@ -9,8 +9,6 @@
 
 #include "prismd/daemon.h"
 
-#define CAPTURE_MAX_WAITING 31 /* streams of a rank that may stand at closed gates at once */
-
 extern const struct phase_ops capture_ops;
 
 int capture_begin(struct daemon *d, struct prism_error *err);

@@ -8,6 +8,18 @@ uint32_t place_capture_node(const struct conf *c, uint32_t rank)
     return (uint32_t)((uint64_t)(rank / c->gpus_per_node) * c->nodes / logical_nodes);
 }
 
+#define QUEUES_MOST     32u
+#define QUEUES_LEAST    8u
+#define QUEUES_A_DEVICE 512u /* of all contexts together */
+
+uint32_t place_capture_queues(const struct conf *c)
+{
+    uint32_t devices = c->nodes * (c->ndevices ? c->ndevices : 1);
+    uint32_t ranks = (c->world + devices - 1) / devices;
+    uint32_t n = QUEUES_A_DEVICE / (ranks ? ranks : 1);
+    return n < QUEUES_LEAST ? QUEUES_LEAST : n > QUEUES_MOST ? QUEUES_MOST : n;
+}
+
 uint32_t place_live_node(const struct conf *c, uint32_t i, uint32_t n)
 {
     return n <= c->nodes ? i : (uint32_t)((uint64_t)i * c->nodes / n);

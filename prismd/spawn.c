@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "prismd/place.h"
 #include "prismd/rank.h"
 #include "prismd/store.h"
 
@@ -111,7 +112,7 @@ static void set_identity(struct rank *r)
     setenv("PRISM_SOCKET", r->daemon->socket_name, 1);
     setenv("PRISM_KEY", r->daemon->key, 1);
     if (r->daemon->phase == PHASE_CAPTURE)
-        setenv("PRISM_WIDEN_CONNECTIONS", "1", 1); /* else the program's own number of hardware queues rules */
+        set_number("PRISM_WIDEN_CONNECTIONS", place_capture_queues(c)); /* else the program's own number of hardware queues rules */
     else
         unsetenv("PRISM_WIDEN_CONNECTIONS");
     if (r->daemon->transport == TRANSPORT_NCCL)

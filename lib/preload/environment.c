@@ -36,12 +36,18 @@ static void put_back(struct variable *v)
     v->own = NULL;
 }
 
+unsigned environment_queues(void)
+{
+    const char *queues = getenv("PRISM_WIDEN_CONNECTIONS");
+    return queues ? (unsigned)strtoul(queues, NULL, 10) : 8; /* CUDA's default */
+}
+
 void environment_enter(void)
 {
     device_count(); /* reads the program's CUDA_VISIBLE_DEVICES while that is the program's */
     pthread_mutex_lock(&lock);
     if (!depth++) {
-        variables[0].ours = session_is_off() || !getenv("PRISM_WIDEN_CONNECTIONS") ? NULL : "32";
+        variables[0].ours = session_is_off() ? NULL : getenv("PRISM_WIDEN_CONNECTIONS");
         variables[1].ours = device_physical();
         for (int i = 0; i < VARIABLES; i++)
             if (variables[i].ours)

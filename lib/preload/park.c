@@ -1,3 +1,4 @@
+#include "preload/environment.h"
 #include "preload/park.h"
 
 #include <pthread.h>
@@ -438,7 +439,7 @@ enum park_result park_begin(void)
     }
     pthread_mutex_lock(&lock);
     prune_all();
-    enum park_result result = count_lanes() > PARK_LANES ? PARK_TOO_MANY : PARK_OK;
+    enum park_result result = count_lanes() > PARK_LANES(environment_queues()) ? PARK_TOO_MANY : PARK_OK;
     if (result == PARK_OK) {
         parked = true;
         if (!put_park_gates(false) || !put_park_gates(true))

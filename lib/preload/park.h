@@ -35,7 +35,8 @@
 
 #include "preload/residence.h"
 
-#define PARK_LANES 24u /* closed at once: of 32 hardware queues the last must stay free, and some are CUDA's and ours */
+/* Lanes closed at once, of so many hardware queues: the last must stay free, and some are CUDA's and ours. */
+#define PARK_LANES(queues) ((queues) * 3 / 4)
 
 /* Register the words with CUDA; context current. */
 void park_init(void);

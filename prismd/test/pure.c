@@ -33,6 +33,23 @@ static void placement_keeps_logical_nodes_together(void **state)
         }
 }
 
+/* Never fewer than CUDA's default, never so many that the contexts of a device's ranks do not fit. */
+static void queues_fit_the_device(void **state)
+{
+    (void)state;
+    struct conf c = {.gpus_per_node = 8, .nodes = 2, .ndevices = 4};
+    for (uint32_t world = 1; world < 2000; world++) {
+        c.world = world;
+        uint32_t n = place_capture_queues(&c), ranks = (world + 7) / 8;
+        assert_true(n >= 8 && n <= 32);
+        assert_true(n == 8 || n * ranks <= 512);
+    }
+    c.world = 128;
+    assert_int_equal(place_capture_queues(&c), 32);
+    c.world = 256;
+    assert_int_equal(place_capture_queues(&c), 16);
+}
+
 static void live_ranks_spread_evenly(void **state)
 {
     (void)state;
@@ -173,6 +190,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(placement_keeps_logical_nodes_together),
+        cmocka_unit_test(queues_fit_the_device),
         cmocka_unit_test(live_ranks_spread_evenly),
         cmocka_unit_test(small_worlds_are_calibrated_whole),
         cmocka_unit_test(large_worlds_take_one_a_class_and_the_sandbox),

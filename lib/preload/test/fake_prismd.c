@@ -109,7 +109,7 @@ static void become_rank(const struct fake *f, uint32_t rank, int out, const char
         setenv("PRISM_SOCKET", socket_name, 1);
     setenv("PRISM_KEY", "0123456789abcdef0123456789abcdef", 1);
     if (f->phase == PHASE_CAPTURE)
-        setenv("PRISM_WIDEN_CONNECTIONS", "1", 1);
+        setenv("PRISM_WIDEN_CONNECTIONS", "32", 1);
     if (!f->bare)
         setenv("LD_PRELOAD", in_build("lib/libprism.so"), 1);
     if (f->transport == TRANSPORT_NCCL)
