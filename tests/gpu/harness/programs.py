@@ -55,26 +55,28 @@ SOFT_PROGRAMS = [
     Program("moetrain-ep", "moetrain", 4, "the example trainer, DP 4, EP 2", ["--ep=2", "--exact-sums"]),
 ]
 
+# Gradients of a whole backward pass are under way at once.
+STAGING = {"PRISM_STAGING": str(2 << 30)}
 # Worlds whose memory exceeds the device: ranks, GiB a rank. Accumulation makes the same batch fit.
 OVERFULL = [
-    Program("ddp-16x12", "ddp", 16, "DDP, 16 ranks of 12 GB", ["--size=full", "--gib=12"], iterations=2, tolerance=1e-4),
+    Program("ddp-16x12", "ddp", 16, "DDP, 16 ranks of 12 GB", ["--size=full", "--gib=12"], iterations=2, tolerance=1e-4, environment=STAGING),
     Program("moe-32x5", "moe", 32, "Qwen3-MoE-shaped, TP 2 x EP 4 x DP 4, 32 ranks of 5 GB",
-            ["--size=full", "--gib=5", "--tp=2", "--ep=4"], iterations=2, tolerance=1e-4),
+            ["--size=full", "--gib=5", "--tp=2", "--ep=4"], iterations=2, tolerance=1e-4, environment=STAGING),
 ]
 MORE_OVERFULL = [
-    Program("fsdp2-16x12", "fsdp2", 16, "FSDP2, 16 ranks of 12 GB", ["--size=full", "--gib=12"], iterations=2, tolerance=1e-4),
+    Program("fsdp2-16x12", "fsdp2", 16, "FSDP2, 16 ranks of 12 GB", ["--size=full", "--gib=12"], iterations=2, tolerance=1e-4, environment=STAGING),
     Program("pp-16x12", "pp", 16, "1F1B, 16 ranks of 12 GB", ["--size=full", "--gib=12", "--layers=16"], iterations=2,
-            tolerance=1e-4),
-    Program("ep-32x5", "ep", 32, "expert parallel, 32 ranks of 5 GB", ["--size=full", "--gib=5"], iterations=2, tolerance=1e-4),
-    Program("tp-16x12", "tp", 8, "tensor parallel, 8 ranks of 24 GB", ["--size=full", "--gib=24"], iterations=2, tolerance=1e-4),
+            tolerance=1e-4, environment=STAGING),
+    Program("ep-32x5", "ep", 32, "expert parallel, 32 ranks of 5 GB", ["--size=full", "--gib=5"], iterations=2, tolerance=1e-4, environment=STAGING),
+    Program("tp-16x12", "tp", 8, "tensor parallel, 8 ranks of 24 GB", ["--size=full", "--gib=24"], iterations=2, tolerance=1e-4, environment=STAGING),
     Program("checkpoint-16x12", "checkpoint", 16, "activation checkpointing, 16 ranks of 12 GB", ["--size=full", "--gib=12"],
-            iterations=2, tolerance=1e-4),
+            iterations=2, tolerance=1e-4, environment=STAGING),
     Program("varlen-16x12", "varlen", 16, "varying lengths, 16 ranks of 12 GB", ["--size=full", "--gib=12"], iterations=2,
-            tolerance=1e-4),
+            tolerance=1e-4, environment=STAGING),
     Program("loader-16x12", "loader", 16, "DataLoader, 16 ranks of 12 GB", ["--size=full", "--gib=12", "--workers=1"],
-            iterations=2, tolerance=1e-4),
+            iterations=2, tolerance=1e-4, environment=STAGING),
     Program("compiled-16x12", "compiled", 16, "torch.compile, 16 ranks of 12 GB", ["--size=full", "--gib=12"], iterations=2,
-            tolerance=1e-4),
+            tolerance=1e-4, environment=STAGING),
 ]
 
 
