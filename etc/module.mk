@@ -1,6 +1,6 @@
 # Installing the programs and the preload library. prismd looks for ../lib/libprism.so beside its own folder, and for the
 # prism command beside itself; the software GPU and the Slurm plugins have rules of their own in their folders.
-PRISM_PROGRAMS = $(filter $(BIN)/prism $(BIN)/prismd $(BIN)/prism-assistant $(BIN)/moetrain,$(ALL))
+PRISM_PROGRAMS = $(filter $(BIN)/prism $(BIN)/prismd $(BIN)/prism-assistant $(BIN)/prism-mover $(BIN)/prism-pmix $(BIN)/moetrain,$(ALL))
 
 .PHONY: install-prism uninstall-prism
 install: install-prism

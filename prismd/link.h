@@ -29,6 +29,7 @@ enum link_type {
     LINK_ASSIST,    /* to an assistant's node: a sandbox rank makes or frees a shrunk communicator (assist.c) */
     LINK_REACHED,   /* to the coordinator: this node's ranks have done their iterations (enough.c) */
     LINK_ENOUGH,    /* from the coordinator: all have (enough.c) */
+    LINK_PMIX,      /* PMIx fences, questions and answers (pmix.c) */
     LINK_TYPES
 };
 

@@ -22,6 +22,7 @@
 #include "prismd/listen.h"
 #include "prismd/movers.h"
 #include "prismd/place.h"
+#include "prismd/pmix.h"
 #include "prismd/rank.h"
 #include "prismd/result.h"
 #include "prismd/sched.h"
@@ -109,6 +110,7 @@ static void wind_up(struct daemon *d)
     evtimer_del(local.kill_timer);
     evtimer_del(local.tick);
     sched_end(d);
+    pmix_end(d);
     if (d->phase == PHASE_CAPTURE) {
         movers_end(d);
         if (capture_end(d, !d->failure.code, &err))
@@ -139,7 +141,7 @@ static void on_child(evutil_socket_t fd, short what, void *arg)
     pthread_mutex_lock(&d->lock);
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
         struct rank *r = rank_of_pid(d, pid);
-        if (!r && !movers_reaped(d, pid, status))
+        if (!r && !movers_reaped(d, pid, status) && !pmix_reaped(d, pid, status))
             assist_reaped(d, pid, status);
         if (!r || r->state == RANK_ENDED)
             continue;
@@ -147,6 +149,7 @@ static void on_child(evutil_socket_t fd, short what, void *arg)
         /* First its own exit code, then what its leaving does to the others. */
         r->exit_status = status;
         judge_exit(d, r);
+        pmix_rank_ended(d, r);
         rank_reaped(r, status);
     }
     finish_if_over(d);
@@ -346,6 +349,8 @@ void local_begin(struct daemon *d, const struct local_phase *p, local_done done)
     stall_begin(d);
     enough_begin(d);
     int rc = p->kind == PHASE_CAPTURE ? capture_begin(d, &err) : emulate_begin(d, p->live, p->nlive, &err);
+    if (!rc)
+        rc = pmix_begin(d, p->live, p->nlive, &err);
     struct timeval tick = {0, SCHED_QUIET_MS * 1000};
     evtimer_add(local.tick, &tick);
     if (rc) {

@@ -21,6 +21,7 @@
 #include "prismd/link.h"
 #include "prismd/local.h"
 #include "prismd/network.h"
+#include "prismd/pmix.h"
 #include "prismd/predict.h"
 #include "prismd/report.h"
 #include "prismd/switching.h"
@@ -175,6 +176,7 @@ static int run_phase(struct daemon *d, enum msg_phase kind, enum msg_transport t
         pthread_mutex_unlock(&d->lock);
         return daemon_fail(d, err.code, "%s", err.text);
     }
+    pmix_name_phase(d);
     struct bytes b = {0};
     bytes_put_u32(&b, kind);
     bytes_put_u32(&b, transport);
@@ -292,7 +294,7 @@ static int finish_capture(struct daemon *d, struct prism_error *err)
     graph_find_classes(d->graph);
     lead.manifest.complete = true;
     lead.manifest.iterations = d->graph->ranks[0].niterations;
-    if (write_graph(d, err) || write_store_log(d, err) || switching_save(d->conf->trace, err) || trace_manifest_write(d->conf->trace, &lead.manifest, err))
+    if (write_graph(d, err) || write_store_log(d, err) || pmix_save(d->conf->trace, err) || switching_save(d->conf->trace, err) || trace_manifest_write(d->conf->trace, &lead.manifest, err))
         return -1;
     log_info("captured %u ranks: %llu groups of operations, %u iterations, %u classes of ranks", d->graph->world,
              (unsigned long long)count_groups(d->graph), lead.manifest.iterations, d->graph->nclasses);
@@ -496,6 +498,7 @@ static int exit_code_of(struct daemon *d, int rc)
 
 int phases_run(struct daemon *d)
 {
+    pmix_init();
     link_on(LINK_PHASE, on_phase);
     link_on(LINK_DONE, on_done);
     link_on(LINK_QUIT, on_quit);

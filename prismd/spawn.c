@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "prismd/pmix.h"
 #include "prismd/place.h"
 #include "prismd/rank.h"
 #include "prismd/store.h"
@@ -108,6 +109,7 @@ static void set_identity(struct rank *r)
     if (getenv("SLURM_JOB_ID"))
         set_slurm_identity(c, r->number);
     set_devices(r);
+    pmix_environment(r);
     set_number("PRISM_RANK", r->number);
     setenv("PRISM_SOCKET", r->daemon->socket_name, 1);
     setenv("PRISM_KEY", r->daemon->key, 1);

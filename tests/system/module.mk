@@ -11,3 +11,8 @@ $(B)/test/silent-static: tests/system/silent.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) -static -O1 -o $@ $<
 TEST_PROGRAMS += $(B)/test/silent-static
+
+# Clients of PMIx, where libpmix-dev is. The MPI program is built by the test, with the MPI that is there.
+ifneq ($(shell pkg-config --libs pmix 2>/dev/null),)
+$(eval $(call test_program,pmix_client,tests/system,pmix_client.c,,$(shell pkg-config --libs pmix) -ldl,$(shell pkg-config --cflags pmix)))
+endif
