@@ -73,7 +73,7 @@ static int check_waiting_streams(struct daemon *d, const struct rank *r)
         return 0;
     return daemon_fail(d, PRISM_EXIT_UNSUPPORTED,
                        "rank %u: %u streams of the program wait in communication at once; capture can serve %u "
-                       "(of %u hardware queues, 32 at most and fewer with many ranks on a device, one must stay free)",
+                       "(of %u hardware queues, 32 at most and fewer with many ranks on a device, one must stay free); set PRISM_QUEUES to at most 32",
                        r->number, closed, queues - 1, queues);
 }
 

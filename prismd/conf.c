@@ -137,11 +137,12 @@ static char *default_library(void)
 
 static int read_numbers(struct conf *c, struct prism_error *err)
 {
-    uint64_t world, gpn, assistants, runnable, staging, nodes, node, link_seconds, iterations, prefetch, pool;
+    uint64_t world, gpn, assistants, runnable, staging, nodes, node, link_seconds, iterations, prefetch, pool, queues;
     if (get_number("PRISM_EMULATE", 1, WORLD_MAX, 0, &world, err) ||
         get_number("PRISM_GPUS_PER_NODE", 1, 1024, 8, &gpn, err) ||
         get_number("PRISM_ASSISTANTS", 0, 1024, UINT64_MAX, &assistants, err) ||
         get_number("PRISM_RUNNABLE", 1, 1000000, 32, &runnable, err) ||
+        get_number("PRISM_QUEUES", 0, 32, 0, &queues, err) ||
         get_number("PRISM_STAGING", 1 << 20, 1ull << 40, 256 << 20, &staging, err) ||
         get_number("PRISM_NODES", 1, 4096, 1, &nodes, err) || get_number("PRISM_NODE_ID", 0, nodes - 1, 0, &node, err) ||
         get_number("PRISM_PREFETCH", 0, 1ull << 40, 256 << 20, &prefetch, err) ||
@@ -158,6 +159,7 @@ static int read_numbers(struct conf *c, struct prism_error *err)
     c->gpus_per_node = (uint32_t)gpn;
     c->assistants = assistants == UINT64_MAX ? -1 : (int)assistants;
     c->runnable = (uint32_t)runnable;
+    c->queues = (uint32_t)queues;
     c->staging = staging;
     c->nodes = (uint32_t)nodes;
     c->node = (uint32_t)node;

@@ -32,6 +32,7 @@ struct conf {
     char *library;          /* PRISM_LIBRARY: libprism.so */
     enum conf_divergence on_divergence;
     uint32_t runnable;      /* PRISM_RUNNABLE: ranks running at once in capture */
+    uint32_t queues;        /* PRISM_QUEUES: hardware queues of a rank in capture; 0 = place_capture_queues decides */
     size_t prefetch;        /* PRISM_PREFETCH: bytes of payloads read ahead on a node; 0 = none */
     enum conf_switching switching; /* PRISM_SWITCHING: of ranks' device memory in capture (movers.h) */
     uint64_t device_memory; /* PRISM_DEVICE_MEMORY: bytes of a device that ranks may take; 0 = what is free */

@@ -10,10 +10,12 @@ uint32_t place_capture_node(const struct conf *c, uint32_t rank)
 
 #define QUEUES_MOST     32u
 #define QUEUES_LEAST    8u
-#define QUEUES_A_DEVICE 512u /* of all contexts together */
+#define QUEUES_A_DEVICE 128u /* of all contexts together */
 
 uint32_t place_capture_queues(const struct conf *c)
 {
+    if (c->queues)
+        return c->queues;
     uint32_t devices = c->nodes * (c->ndevices ? c->ndevices : 1);
     uint32_t ranks = (c->world + devices - 1) / devices;
     uint32_t n = QUEUES_A_DEVICE / (ranks ? ranks : 1);

@@ -5,10 +5,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "common/clock.h"
+#include "common/log.h"
 #include "preload/environment.h"
 #include "preload/finish.h"
 #include "preload/gate_kernel.h"
@@ -128,6 +131,21 @@ bool session_connect(void)
 }
 
 /* The program may not have chosen a device yet; then it is the first one, as for the CUDA runtime. */
+#define CONTEXT_WAIT_NS (300 * NSEC_PER_SEC)
+
+/* Many processes that start on a device at once wait for the driver, which makes one context after the other and says "out of
+ * memory" to those that have waited for some 45 s (measured). In capture that passes. */
+static CUresult retain_context(CUdevice device)
+{
+    int64_t until = session.phase == PHASE_CAPTURE ? clock_now_ns() + CONTEXT_WAIT_NS : 0;
+    CUresult r;
+    while ((r = driver(cuDevicePrimaryCtxRetain)(&session.context, device)) == CUDA_ERROR_OUT_OF_MEMORY && clock_now_ns() < until) {
+        log_debug("rank %u waits for a context on its device", session.rank);
+        nanosleep(&(struct timespec){1 + session.rank % 4, 0}, NULL);
+    }
+    return r;
+}
+
 static void enter_context(void)
 {
     CUdevice device;
@@ -136,7 +154,7 @@ static void enter_context(void)
     if (session.context)
         return;
     CUDA_MUST(driver(cuDeviceGet)(&device, 0));
-    CUDA_MUST(driver(cuDevicePrimaryCtxRetain)(&session.context, device));
+    CUDA_MUST(retain_context(device));
     CUDA_MUST(driver(cuCtxSetCurrent)(session.context));
 }
 
