@@ -97,7 +97,8 @@ tar -C "$work" -czf "$out/slurm-logs.tgz" trace/logs 2>/dev/null
 [ $code -eq 0 ] || fail "srun ended with exit code $code"
 
 echo "== 4. report and accounting"
-"$bin/prism" report "$out/report.json" | tee "$out/report.txt" | head -n 40
+inside 30 "$bin/prism" report "$out/report.json" >"$out/report.txt" 2>&1 || fail "prism report: $(tail -n 1 "$out/report.txt")"
+head -n 40 "$out/report.txt"
 grep -q '"exit_origin": *"program"' "$out/report.json" || fail "the report is missing or not of a run that ended by itself"
 fields=JobID,JobName,State,ExitCode,Elapsed,NNodes,AllocTRES%44,Comment%64
 for _ in $(seq 20); do # the database hears of a job a few seconds after its end
