@@ -8,11 +8,14 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include <event2/bufferevent.h>
+
 #include "common/bytes.h"
 #include "common/file.h"
 #include "common/log.h"
 #include "prismd/link.h"
 #include "prismd/place.h"
+#include "prismd/pmix_door.h"
 #include "prismd/pmix_fence.h"
 #include "prismd/pmix_log.h"
 #include "prismd/pmix_node.h"
@@ -30,6 +33,8 @@ enum message {
 };
 
 enum end { END_PLAIN, END_ABORTED, END_UNFINISHED /* in order, but not PMIx_Finalize */ };
+
+enum joined { NEVER, CONNECTED, FINALIZED, ABORTED };
 
 /* A question to one of this node's servers. */
 struct ask {
@@ -54,8 +59,9 @@ static struct {
     struct pmix_fences fences;
     uint32_t *home;           /* owned; by server: physical node */
     uint32_t *passed;         /* owned; by rank: fences entered */
-    uint8_t *joined;          /* owned; by rank of this node: 1 = connected, 2 = finalized */
+    uint8_t *joined;          /* owned; by rank of this node: enum joined */
     struct pmix_node **nodes; /* owned; by server, NULL = not here */
+    struct pmix_door *door;
     struct pmix_log *log;     /* capture: what the coordinator has been told; later: the trace's */
     char version[16];         /* of libpmix, once a server runs */
     bool warned;
@@ -295,7 +301,8 @@ void pmix_rank_ended(struct daemon *d, const struct rank *r)
     struct bytes b = {0};
     if (!px.active)
         return;
-    enum end end = r->exit_status ? END_ABORTED : px.joined[r->number] == 1 ? END_UNFINISHED : END_PLAIN;
+    enum joined joined = px.joined[r->number];
+    enum end end = r->exit_status || joined == ABORTED ? END_ABORTED : joined == CONNECTED ? END_UNFINISHED : END_PLAIN;
     say(&b, SAY_ENDED);
     bytes_put_u32(&b, r->number);
     bytes_put_u32(&b, end);
@@ -311,6 +318,7 @@ static void on_abort(struct daemon *d, struct bytes_reader *r)
     char *text = bytes_get_string(r);
     if (rank < px.world.world && d->ranks[rank]) {
         const char *output = d->ranks[rank]->log_path;
+        px.joined[rank] = ABORTED;
         if (!d->failure.code)
             d->program_exit = status > 0 && status < 256 ? status : 1;
         daemon_fail(d, PRISM_EXIT_RANK, "rank %u called PMIx_Abort (MPI_Abort) with status %d in %s%s%s%s%s", rank, status,
@@ -394,7 +402,7 @@ static void on_server_finalized(struct daemon *d, uint32_t server, struct bytes_
     struct bytes b = {0};
     if (r->bad || rank >= px.world.world)
         return;
-    px.joined[rank] = 2;
+    px.joined[rank] = FINALIZED;
     record(d, rank, px.passed[rank] + 1, r->data + r->pos, r->len - r->pos);
     bytes_put_u64(&b, token);
     pmix_node_send(px.nodes[server], PMIX_WIRE_FINISH, &b);
@@ -426,7 +434,7 @@ static void on_server(struct daemon *d, uint32_t server, enum pmix_wire_type typ
     } else if (type == PMIX_WIRE_CONNECTED) {
         uint32_t rank = bytes_get_u32(r);
         if (rank < px.world.world)
-            px.joined[rank] = 1;
+            px.joined[rank] = CONNECTED;
     } else if (type == PMIX_WIRE_FENCE) {
         on_server_fence(d, server, r);
     } else if (type == PMIX_WIRE_GET) {
@@ -580,29 +588,6 @@ static void place_ranks(const struct daemon *d, const uint32_t *live, uint32_t n
     }
 }
 
-static int make_server(struct daemon *d, uint32_t server, const char *names, struct prism_error *err)
-{
-    struct bytes job = {0}, live = {0};
-    uint32_t n = 0;
-    for (uint32_t r = px.world.first[server]; r < px.world.end[server]; r++)
-        if (px.world.server[r] == server) {
-            bytes_put_u32(&live, r);
-            n++;
-        }
-    bytes_put_string(&job, px.name);
-    bytes_put_u32(&job, px.world.world);
-    bytes_put_u32(&job, d->conf->gpus_per_node);
-    bytes_put_string(&job, names);
-    bytes_put_u32(&job, logical_node(d, server));
-    bytes_put_u32(&job, d->phase == PHASE_CAPTURE);
-    bytes_put_u32(&job, n);
-    bytes_put(&job, live.data, live.len);
-    px.nodes[server] = pmix_node_create(d, logical_node(d, server), &job, on_server, server, err);
-    bytes_free(&job);
-    bytes_free(&live);
-    return px.nodes[server] ? 0 : -1;
-}
-
 static void node_name(uint32_t node, char name[32])
 {
     snprintf(name, 32, "node%u", node);
@@ -620,6 +605,48 @@ static char *node_names(const struct conf *c)
         at += sprintf(at, "%s%s", n ? "," : "", name);
     }
     return all;
+}
+
+static void describe_job(struct daemon *d, uint32_t server, struct bytes *job)
+{
+    struct bytes live = {0};
+    uint32_t n = 0;
+    char *names = node_names(d->conf);
+    for (uint32_t r = px.world.first[server]; r < px.world.end[server]; r++)
+        if (px.world.server[r] == server) {
+            bytes_put_u32(&live, r);
+            n++;
+        }
+    bytes_put_string(job, px.name);
+    bytes_put_u32(job, px.world.world);
+    bytes_put_u32(job, d->conf->gpus_per_node);
+    bytes_put_string(job, names);
+    bytes_put_u32(job, logical_node(d, server));
+    bytes_put_u32(job, d->phase == PHASE_CAPTURE);
+    bytes_put_u32(job, n);
+    bytes_put(job, live.data, live.len);
+    bytes_free(&live);
+    free(names);
+}
+
+static void on_guest(struct daemon *d, uint32_t rank, struct bufferevent *connection)
+{
+    (void)d;
+    struct pmix_node *n = rank < px.world.world ? server_of(rank) : NULL;
+    if (n)
+        pmix_node_connect(n, connection);
+    else
+        bufferevent_free(connection);
+}
+
+static int open_door(struct daemon *d, struct prism_error *err)
+{
+    static const struct pmix_node_events events = {.describe = describe_job, .message = on_server};
+    for (uint32_t s = 0; s < px.world.servers; s++)
+        if (px.home[s] == d->conf->node)
+            px.nodes[s] = pmix_node_create(d, logical_node(d, s), s, &events);
+    px.door = pmix_door_create(d, px.name, on_guest, err);
+    return px.door ? 0 : -1;
 }
 
 static void take_early(struct daemon *d)
@@ -650,11 +677,8 @@ int pmix_begin(struct daemon *d, const uint32_t *live, uint32_t nlive, struct pr
         rc = read_log(d, err) || check_mpi(nlive, err) ? -1 : 0;
     else if (!d->conf->node)
         px.log = pmix_log_create(px.world.world);
-    char *names = node_names(d->conf);
-    for (uint32_t n = 0; n < px.world.servers && !rc; n++)
-        if (px.home[n] == d->conf->node)
-            rc = make_server(d, n, names, err);
-    free(names);
+    if (!rc)
+        rc = open_door(d, err);
     take_early(d);
     return rc;
 }
@@ -666,6 +690,8 @@ void pmix_end(struct daemon *d)
         return;
     px.active = false;
     pmix_fences_clear(&px.fences);
+    pmix_door_destroy(px.door);
+    px.door = NULL;
     for (uint32_t n = 0; n < px.world.servers; n++)
         pmix_node_destroy(px.nodes[n]);
     for (struct ask *next; px.asks; px.asks = next) {
@@ -700,19 +726,19 @@ static void drop_others(void)
 
 void pmix_environment(const struct rank *r)
 {
-    /* What PMIx_server_setup_fork sets, for clients from version 2 to 5; a test compares. */
+    /* As PMIx_server_setup_fork sets, for clients from version 2 to 5. */
     static const char *const uris[] = {"PMIX_SERVER_URI2", "PMIX_SERVER_URI21", "PMIX_SERVER_URI3", "PMIX_SERVER_URI4",
                                        "PMIX_SERVER_URI41"};
     char text[128];
     drop_others();
     unsetenv("PRISM_PMIX");
-    if (!px.active || !server_of(r->number))
+    if (!px.active || !px.door || !server_of(r->number))
         return;
     uint32_t node = r->number / r->daemon->conf->gpus_per_node;
     setenv("PMIX_NAMESPACE", px.name, 1);
     snprintf(text, sizeof text, "%u", r->number);
     setenv("PMIX_RANK", text, 1);
-    snprintf(text, sizeof text, "prism.%u;tcp4://127.0.0.1:%u", node, pmix_node_port(server_of(r->number)));
+    snprintf(text, sizeof text, "prism.%u;tcp4://127.0.0.1:%u", node, pmix_door_port(px.door));
     for (size_t i = 0; i < sizeof uris / sizeof *uris; i++)
         setenv(uris[i], text, 1);
     node_name(node, text);
@@ -720,6 +746,13 @@ void pmix_environment(const struct rank *r)
     setenv("PMIX_SECURITY_MODE", "native", 1);
     setenv("PMIX_GDS_MODULE", "hash", 1);
     setenv("PMIX_BFROP_BUFFER_TYPE", "PMIX_BFROP_BUFFER_NON_DESC", 1);
+    /* Open MPI 4 takes a process that neither mpirun nor a resource manager it knows has started for a world of one; Slurm
+     * is one it knows, and so is jsrun, by this variable. */
+    if (!getenv("SLURM_JOBID"))
+        setenv("JSM_JSRUN_PORT", "1", 0);
+    /* Its shared memory is named after the host and the local rank: logical nodes of one machine would share it. */
+    if (px.world.servers > 1)
+        setenv("OMPI_MCA_btl", "^vader,sm", 0);
 }
 
 bool pmix_reaped(struct daemon *d, pid_t pid, int status)

@@ -17,7 +17,6 @@
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
 #include <event2/event.h>
-#include <event2/listener.h>
 
 #include "common/bytes.h"
 
@@ -33,10 +32,8 @@ struct relay {
 struct pmix_node {
     struct daemon *daemon;
     uint32_t number, id;
-    struct bytes job; /* owned */
-    pmix_node_handler handler;
-    struct evconnlistener *listener;
-    uint16_t port, server_port; /* server_port: 0 = not listening yet */
+    const struct pmix_node_events *on;
+    uint16_t port; /* of the process; 0 = it does not listen yet */
     struct relay *relays;
     struct bufferevent *channel; /* NULL = not started */
     pid_t pid;
@@ -88,7 +85,7 @@ static void on_bytes_end(struct bufferevent *from, short what, void *arg)
 
 static void connect_relay(struct relay *r)
 {
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(r->node->server_port)};
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(r->node->port)};
     a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     r->server = bufferevent_socket_new(r->node->daemon->base, -1, BEV_OPT_CLOSE_ON_FREE);
     if (!r->server)
@@ -102,22 +99,17 @@ static void connect_relay(struct relay *r)
     bufferevent_enable(r->server, EV_READ | EV_WRITE);
 }
 
-static void on_rank(struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *from, int len, void *arg)
+void pmix_node_connect(struct pmix_node *n, struct bufferevent *rank)
 {
-    struct pmix_node *n = arg;
     struct relay *r = calloc(1, sizeof *r);
     if (!r)
         abort();
-    *r = (struct relay){.node = n, .next = n->relays, .link = &n->relays};
+    *r = (struct relay){.node = n, .rank = rank, .next = n->relays, .link = &n->relays};
     if (n->relays)
         n->relays->link = &r->next;
     n->relays = r;
-    r->rank = bufferevent_socket_new(n->daemon->base, fd, BEV_OPT_CLOSE_ON_FREE);
-    if (!r->rank)
-        abort();
     bufferevent_setcb(r->rank, on_bytes, NULL, on_bytes_end, r);
-    bufferevent_enable(r->rank, EV_READ | EV_WRITE);
-    if (n->server_port) {
+    if (n->port) {
         connect_relay(r);
         return;
     }
@@ -164,7 +156,7 @@ static void take_ready(struct pmix_node *n, struct bytes_reader r)
     uint32_t port = bytes_get_u32(&r);
     if (r.bad || !port || port > 65535)
         return;
-    n->server_port = (uint16_t)port;
+    n->port = (uint16_t)port;
     for (struct relay *relay = n->relays, *next; relay; relay = next) {
         next = relay->next;
         connect_relay(relay);
@@ -190,7 +182,7 @@ static void take_messages(struct pmix_node *n)
         r = bytes_reader_init(evbuffer_pullup(in, (ev_ssize_t)len), len);
         if (type == PMIX_WIRE_READY)
             take_ready(n, r);
-        n->handler(d, n->id, type, &r);
+        n->on->message(d, n->id, type, &r);
         evbuffer_drain(in, len);
     }
 }
@@ -250,7 +242,10 @@ int pmix_node_start(struct pmix_node *n)
         abort();
     bufferevent_setcb(n->channel, on_message, NULL, NULL, n); /* its end is for SIGCHLD to tell */
     bufferevent_enable(n->channel, EV_READ | EV_WRITE);
-    pmix_node_send(n, PMIX_WIRE_JOB, &n->job);
+    struct bytes job = {0};
+    n->on->describe(d, n->id, &job);
+    pmix_node_send(n, PMIX_WIRE_JOB, &job);
+    bytes_free(&job);
     return 0;
 }
 
@@ -290,40 +285,19 @@ bool pmix_node_reaped(struct pmix_node *n, pid_t pid, int status)
 
 /* --- */
 
-struct pmix_node *pmix_node_create(struct daemon *d, uint32_t node, const struct bytes *job, pmix_node_handler handler,
-                                   uint32_t id, struct prism_error *err)
+struct pmix_node *pmix_node_create(struct daemon *d, uint32_t node, uint32_t id, const struct pmix_node_events *events)
 {
-    struct sockaddr_in a = {.sin_family = AF_INET};
-    a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t len = sizeof a;
     struct pmix_node *n = calloc(1, sizeof *n);
     if (!n)
         abort();
-    *n = (struct pmix_node){.daemon = d, .number = node, .id = id, .handler = handler};
-    bytes_put(&n->job, job->data, job->len);
-    n->listener = evconnlistener_new_bind(d->base, on_rank, n, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 64,
-                                          (struct sockaddr *)&a, sizeof a);
-    if (!n->listener || getsockname(evconnlistener_get_fd(n->listener), (struct sockaddr *)&a, &len)) {
-        prism_error_set(err, PRISM_EXIT_SYSTEM, "cannot listen on 127.0.0.1 for PMIx: %s (PRISM_PMIX=0 does without)",
-                        strerror(errno));
-        pmix_node_destroy(n);
-        return NULL;
-    }
-    n->port = ntohs(a.sin_port);
+    *n = (struct pmix_node){.daemon = d, .number = node, .id = id, .on = events};
     return n;
-}
-
-uint16_t pmix_node_port(const struct pmix_node *n)
-{
-    return n->port;
 }
 
 void pmix_node_destroy(struct pmix_node *n)
 {
     if (!n)
         return;
-    if (n->listener)
-        evconnlistener_free(n->listener);
     while (n->relays)
         relay_free(n->relays);
     if (n->channel)
@@ -332,6 +306,5 @@ void pmix_node_destroy(struct pmix_node *n)
         kill(n->pid, SIGKILL); /* it has no files, and its ranks have ended */
         waitpid(n->pid, NULL, 0);
     }
-    bytes_free(&n->job);
     free(n);
 }

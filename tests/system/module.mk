@@ -16,3 +16,4 @@ TEST_PROGRAMS += $(B)/test/silent-static
 ifneq ($(shell pkg-config --libs pmix 2>/dev/null),)
 $(eval $(call test_program,pmix_client,tests/system,pmix_client.c,,$(shell pkg-config --libs pmix) -ldl,$(shell pkg-config --cflags pmix)))
 endif
+$(eval $(call test_program,pmix_multiply,tests/system,pmix_multiply.c,$(PRISMD_LIBS),$(PRISMD_LINK),-I.))

@@ -68,7 +68,7 @@ static void put(const char *key, const char *what)
 {
     pmix_value_t v;
     char value[64];
-    snprintf(value, sizeof value, "%s-of-%u", what, self.rank);
+    snprintf(value, sizeof value, "%s-of-%05u", what, self.rank);
     PMIX_VALUE_LOAD(&v, value, PMIX_STRING);
     check(PMIx_Put(PMIX_GLOBAL, key, &v), "PMIx_Put");
     check(PMIx_Commit(), "PMIx_Commit");
