@@ -145,11 +145,20 @@ static bool same_key(const char *a, const char *b)
     return !diff;
 }
 
+/* A rank has connected and will speak at once; a signal (a child has ended) is no reason to turn it away. */
+static bool speaks(int fd)
+{
+    struct pollfd p = {fd, POLLIN, 0};
+    int n;
+    while ((n = poll(&p, 1, 2000)) < 0 && errno == EINTR)
+        ;
+    return n == 1;
+}
+
 static void take_hello(struct daemon *d, int fd)
 {
     struct msg_hello m;
-    struct pollfd p = {fd, POLLIN, 0};
-    if (!same_user(fd) || poll(&p, 1, 2000) != 1 || recv(fd, &m, sizeof m, MSG_DONTWAIT) != (ssize_t)sizeof m ||
+    if (!same_user(fd) || !speaks(fd) || recv(fd, &m, sizeof m, MSG_DONTWAIT) != (ssize_t)sizeof m ||
         m.h.type != MSG_HELLO || !same_key(m.key, d->key)) {
         close(fd);
         return;

@@ -14,6 +14,7 @@
 #include "common/clock.h"
 #include "common/file.h"
 #include "common/log.h"
+#include "prismd/accounting.h"
 #include "prismd/assist.h"
 #include "prismd/capture.h"
 #include "prismd/emulate.h"
@@ -141,7 +142,7 @@ static void on_child(evutil_socket_t fd, short what, void *arg)
     pthread_mutex_lock(&d->lock);
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
         struct rank *r = rank_of_pid(d, pid);
-        if (!r && !movers_reaped(d, pid, status) && !pmix_reaped(d, pid, status))
+        if (!r && !accounting_reaped(pid, status) && !movers_reaped(d, pid, status) && !pmix_reaped(d, pid, status))
             assist_reaped(d, pid, status);
         if (!r || r->state == RANK_ENDED)
             continue;

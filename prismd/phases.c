@@ -15,6 +15,7 @@
 #include "common/clock.h"
 #include "common/file.h"
 #include "common/log.h"
+#include "prismd/accounting.h"
 #include "prismd/assist.h"
 #include "prismd/durations.h"
 #include "prismd/enough.h"
@@ -473,18 +474,26 @@ static int run_all(struct daemon *d)
     bool have = lead.manifest.complete && c->phase != CONF_CAPTURE;
     if (assist_check(c, have ? &lead.manifest : NULL, &err))
         return daemon_fail(d, err.code, "%s", err.text);
+    if (!have)
+        accounting_phase(d, "capture", NULL);
     if (!have && capture(d))
         return -1;
     if (c->phase == CONF_CAPTURE)
         return 0;
-    if ((!lead.manifest.calibrated || c->phase == CONF_CALIBRATE) && c->phase != CONF_EMULATE && calibrate(d))
+    bool calibrating = (!lead.manifest.calibrated || c->phase == CONF_CALIBRATE) && c->phase != CONF_EMULATE;
+    if (calibrating)
+        accounting_phase(d, "calibrate", lead.manifest.trace_id);
+    if (calibrating && calibrate(d))
         return -1;
     if (c->phase == CONF_CALIBRATE)
         return 0;
     if (!lead.manifest.calibrated)
         return daemon_fail(d, PRISM_EXIT_TRACE, "the trace %s is not calibrated; run --prism-phase=calibrate (or auto) first",
                            c->trace);
-    return emulate(d);
+    accounting_phase(d, "emulate", lead.manifest.trace_id);
+    int rc = emulate(d);
+    accounting_report(d);
+    return rc;
 }
 
 static int exit_code_of(struct daemon *d, int rc)
@@ -506,7 +515,9 @@ int phases_run(struct daemon *d)
     if (d->conf->node) {
         code = follow(d);
     } else {
+        accounting_begin(d);
         code = exit_code_of(d, run_all(d));
+        accounting_end(d, code);
         struct bytes b = {0};
         bytes_put_u32(&b, (uint32_t)code);
         link_broadcast(d, LINK_QUIT, &b);

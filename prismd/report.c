@@ -31,8 +31,7 @@ static json_t *list_of(const double *values, uint32_t n)
     return list;
 }
 
-/* Mean over the iterations after the first, which carries start-up. */
-static double steady_mean(const double *seconds, uint32_t n)
+double report_steady_mean(const double *seconds, uint32_t n)
 {
     double sum = 0;
     uint32_t from = n > 1 ? 1 : 0;
@@ -61,11 +60,11 @@ static void put_ranks(json_t *root, const struct results *results)
 
 static void put_prediction(json_t *root, const struct results *results, const struct prediction *p)
 {
-    double predicted = steady_mean(p->seconds, p->iterations), measured = 0;
+    double predicted = report_steady_mean(p->seconds, p->iterations), measured = 0;
     uint32_t n = 0;
     for (uint32_t i = 0; i < results->nranks; i++)
         if (results->ranks[i].iterations > 1) {
-            measured += steady_mean(results->ranks[i].seconds, results->ranks[i].iterations);
+            measured += report_steady_mean(results->ranks[i].seconds, results->ranks[i].iterations);
             n++;
         }
     json_object_set_new(root, "predicted_seconds",

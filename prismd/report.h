@@ -14,6 +14,9 @@ struct report {
     uint32_t measured_durations; /* of groups of operations; the others come from the network profile */
 };
 
+/* Mean over the iterations after the first, which carries start-up. */
+double report_steady_mean(const double *seconds, uint32_t n);
+
 /* Into the trace folder, and to conf.report if that is set. Atomic. */
 int report_write(const struct daemon *d, const struct trace_manifest *m, const struct report *report,
                  const struct results *results, const struct prediction *predicted, struct prism_error *err);

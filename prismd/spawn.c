@@ -35,6 +35,7 @@ static void drop_prism_variables(void)
         "PRISM_REPORT",     "PRISM_RUNNABLE",   "PRISM_QUEUES",   "PRISM_STAGING",       "PRISM_ON_DIVERGENCE",
         "PRISM_DEVICES_PER_NODE", "PRISM_LINK_SECONDS", "PRISM_PREFETCH",
         "PRISM_SWITCHING", "PRISM_HOST_POOL", "PRISM_SPILL", "PRISM_DEVICE_MEMORY", "PRISM_CONTEXT_BYTES", "PRISM_EVICTION_SEED", "PRISM_BALLAST",
+        "PRISM_ACCOUNTING_SECONDS",
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         unsetenv(names[i]);

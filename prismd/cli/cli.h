@@ -22,6 +22,7 @@ int cli_verify(int argc, char **argv);
 int cli_predict(int argc, char **argv);
 int cli_export(int argc, char **argv);
 int cli_doctor(int argc, char **argv);
+int cli_acct(int argc, char **argv);
 
 /* --- 2. Options (options.c) --- */
 

@@ -1,0 +1,138 @@
+# What sacct, sreport and `prism acct` say of emulated jobs, against the run's own report; results while a job still runs.
+
+load helper
+
+setup_file() {
+    [ -z "$(lacks_plugins)" ] || return 0
+    local name
+    for name in $(compgen -e | grep -E '^(PRISM_|SLURM_|SOFTGPU_)'); do
+        case $name in PRISM_BUILD | PRISM_SOURCE) ;; *) unset "$name" ;; esac
+    done
+    WORK=$(mktemp -d)
+    export WORK SOFTGPU_TIME_SCALE=0.05 PRISM_NETWORK=$PRISM_SOURCE/tests/fixtures/network.json looper=$PRISM_BUILD/test/looper
+    cd "$WORK"
+    cluster_start --nodes 2 --plugins "$PRISM_BUILD/lib/slurm" --libdir "$PRISM_BUILD/lib" --bindir "$PRISM_BUILD/bin" \
+        --softgpu "$PRISM_BUILD/lib/softgpu"
+}
+
+teardown_file() {
+    cluster_stop
+    [ -z "${WORK:-}" ] || rm -rf "$WORK"
+}
+
+setup() {
+    local reason
+    reason=$(lacks_plugins)
+    [ -e "$PRISM_BUILD/test/looper" ] || reason="looper is not built"
+    [ -z "$reason" ] || skip "$reason"
+    cd "$WORK"
+    rm -f fault
+}
+
+options=(-n 8 --gpus-per-node=4 --prism-emulate=8 --prism-gpus-per-node=4 --prism-sandbox=0,5 --prism-assistants=0)
+comment() { inside squeue -h -t all -j "$1" -o %k; }
+json() { python3 -c "import json, sys; j = json.load(open('$1')); assert $2, j"; }
+# The database's job $1 as JSON, in acct.json
+acct_of() {
+    inside "$PRISM_BUILD/bin/prism" acct --json -j "$1" >acct.json
+    grep -q '"world"' acct.json
+}
+comment_has() { comment "$1" | grep -qE -- "$2" || { comment "$1"; return 1; }; }
+
+@test "a batch job of two emulated steps and a plain one: Comment, TRES and hours are the report's" {
+    cat >job.sh <<'S'
+#!/bin/bash
+#SBATCH -N 2 --ntasks-per-node=4 --gpus-per-node=4 --output=job.out --comment=mine,=too
+#SBATCH --prism-emulate --prism-sandbox=0,5 --prism-assistants=0 --prism-gpus-per-node=4
+srun --prism-trace="$PWD/batch" --prism-phase=capture "$looper" fault 4 && cp batch/trace.json first.json
+srun --prism-emulate=0 sleep 2
+srun --prism-trace="$PWD/batch" "$looper" fault 4
+S
+    run inside sbatch --wait job.sh
+    [ "$status" -eq 0 ] || { cat job.out; false; }
+    job=$(last_job)
+    within 20 acct_of "$job"
+    comment "$job" >comment
+    grep -q '^mine,=too; prism:world=8,' comment
+    python3 - "$job" <<'P'
+import json, sys
+report = json.load(open("batch/report.json"))
+comment = open("comment").read().strip()
+own, part = comment.split("; prism:")
+pairs = dict(pair.split("=", 1) for pair in part.split(","))
+phases = report["phases"]
+assert len(comment) < 1024 and own == "mine,=too"
+assert pairs["world"] == "8" and pairs["sandbox"] == "0+5" and pairs["assistants"] == "0" and pairs["phase"] == "auto"
+assert pairs["step"] == sys.argv[1] + ".2" and pairs["state"] == "ended", pairs
+assert pairs["trace_id"] == report["trace_id"] and pairs["exit_code"] == "0" and pairs["exit_origin"] == "program"
+seconds = [sum(s[1:]) / len(s[1:]) for s in report["iteration_seconds"].values()]
+assert int(pairs["iterations"]) == 4
+assert abs(float(pairs["iteration_seconds"]) / (sum(seconds) / 2) - 1) < 1e-4
+assert int(pairs["peak_memory_bytes"]) == max(report["peak_memory_bytes"].values())
+assert abs(float(pairs["prediction_error"]) / report["prediction_error"] - 1) < 1e-3
+own_hours = 8 * sum(phases.values()) / 3600
+assert phases["capture"] == 0 and abs(float(pairs["emulate_seconds"]) - phases["emulate"]) < 1e-3, (phases, pairs)
+# The first step's capture is counted too, and nothing of the plain step.
+assert own_hours < float(pairs["emulated_gpu_hours"]) < own_hours + 8 * 2 / 3600, (own_hours, pairs)
+
+job, = json.load(open("acct.json"))["jobs"]
+assert job["state"] == "COMPLETED" and job["gpus"] == 2 and job["licences"] == report["world"] and job["elapsed_seconds"] >= 2
+assert abs(job["gpu_hours"] - 2 * job["elapsed_seconds"] / 3600) < 1e-9
+assert abs(job["emulated_gpu_hours"] - 8 * job["elapsed_seconds"] / 3600) < 1e-9
+run = job["run"]
+assert run["trace_id"] == report["trace_id"] and run["world"] == 8 and run["peak_memory_bytes"] == int(pairs["peak_memory_bytes"])
+assert run["emulated_gpu_hours"] == float(pairs["emulated_gpu_hours"]) and run["exit_origin"] == "program"
+P
+    run inside sacct -X -n -P -j "$job" -o AdminComment,AllocTRES
+    says 'prism:world=8,nodes=2,gpus_per_node=4,devices=2,sandbox_ranks=2,sandbox=0+5,assistants=0,phase=auto|'
+    says 'license/prism_gpu=8,license/prism_rank=8'
+    run inside "$PRISM_BUILD/bin/prism" acct -j "$job"
+    [ "$(wc -l <<<"$output")" -eq 2 ]
+    says 'EMULATED-GPU-H'
+    grep -qE "^$job +job.sh +prism +COMPLETED .* program$" <<<"$output"
+    echo "$job" >batch.job
+}
+
+@test "sreport counts emulated GPU-hours per account" {
+    [ -e "$PRISM_BUILD/test/roll" ] || skip "there is no slurm/slurmdb.h to build the helper with"
+    # Half an hour of eight GPUs, in the hour before this one.
+    within 20 accounted '^job.sh|COMPLETED'
+    mariadb --no-defaults -S "$CLUSTER/run/db.sock" -u "$(id -un)" slurm_acct -e "
+        SET @b = (unix_timestamp() DIV 3600 - 1) * 3600;
+        UPDATE onebox_job_table SET time_submit = @b, time_eligible = @b, time_start = @b, time_end = @b + 1800
+            WHERE id_job = $(cat batch.job);
+        UPDATE onebox_event_table SET time_start = @b - 3600;
+        UPDATE onebox_last_ran_table SET hourly_rollup = @b - 3600, daily_rollup = @b - 3600, monthly_rollup = @b - 3600;"
+    inside "$PRISM_BUILD/test/roll"
+    run inside sreport -n -P -t hours --tres=license/prism_gpu cluster AccountUtilizationByUser Start=now-3hours End=now
+    grep -qE "^onebox\|prism\|$(id -un)\|[^|]*\|license/prism_gpu\|4$" <<<"$output" || { echo "$output"; false; }
+}
+
+@test "a running job says how far it is; a cancelled one keeps that" {
+    inside srun "${options[@]}" --prism-trace="$WORK/loop" "$looper" fault 6
+    echo "hang 5 4" >fault
+    PRISM_ACCOUNTING_SECONDS=1 inside sbatch -o loop.out --comment=mine --job-name=loop "${options[@]}" --prism-trace="$WORK/loop" \
+        --wrap "srun $looper fault 6" >/dev/null
+    job=$(last_job)
+    within 30 comment_has "$job" 'mine; prism:.*state=emulate,iterations=[34],iteration_seconds=[0-9.e-]+,peak_memory_bytes=[1-9]'
+    inside scancel "$job"
+    cancelled() { acct_of "$job" && json acct.json 'j["jobs"][0]["state"].startswith("CANCELLED")'; }
+    within 30 cancelled
+    json acct.json 'j["jobs"][0]["run"]["iterations"] in (3, 4) and j["jobs"][0]["run"]["emulated_gpu_hours"] > 0'
+}
+
+@test "failures: whose they were" {
+    echo "hang 5 4" >fault
+    run inside srun "${options[@]}" --prism-trace="$WORK/other" --prism-phase=emulate true
+    [ "$status" -ne 0 ]
+    comment_has "$(last_job)" 'state=ended.*exit_code=[67][0-9],exit_origin=prism'
+    rm fault
+    run inside srun "${options[@]}" --prism-trace="$WORK/seven" bash -c 'exit 7'
+    comment_has "$(last_job)" 'exit_code=[0-9]+,exit_origin='
+}
+
+@test "a task of a job array" {
+    inside sbatch --wait --array=3-4 -o array.%a "${options[@]}" --prism-trace="$WORK/loop" --wrap "srun $looper fault 6" >/dev/null
+    run inside squeue -h -t all -r -n wrap -o '%K %k'
+    [ "$(grep -cE '^[34] prism:.*state=ended.*exit_code=0' <<<"$output")" -eq 2 ] || { echo "$output"; false; }
+}
