@@ -1,0 +1,110 @@
+# PMIx of the emulated job under Slurm: fences between machines, Slurm's own PMIx in force or not, Open MPI at 64 ranks.
+
+load helper
+
+lacks_pmix() {
+    local file
+    lacks_plugins
+    for file in bin/prismd bin/prism-pmix test/pmix_client lib/libprism.so lib/softgpu/libcuda.so.1; do
+        [ -e "$PRISM_BUILD/$file" ] || echo "$file is not built"
+    done
+}
+
+setup_file() {
+    [ -z "$(lacks_pmix)" ] || return 0
+    local name
+    for name in $(compgen -e | grep -E '^(PRISM_|SLURM_|SOFTGPU_|PMIX?_|OMPI_|RANK$|WORLD_SIZE$|LOCAL_RANK$|MASTER_|CUDA_)'); do
+        case $name in PRISM_BUILD | PRISM_SOURCE) ;; *) unset "$name" ;; esac
+    done
+    WORK=$(mktemp -d)
+    export WORK SOFTGPU_TIME_SCALE=0.05 PRISM_NETWORK=$PRISM_SOURCE/tests/fixtures/network.json
+    export client=$PRISM_BUILD/test/pmix_client
+    # A machine may have no other network than the loopback; processes that poll share few processors.
+    export OMPI_MCA_btl_tcp_if_include=lo OMPI_MCA_mpi_yield_when_idle=1
+    cd "$WORK"
+    ! command -v mpicc >/dev/null || mpicc -o mpi_sum "$PRISM_SOURCE/tests/system/mpi_sum.c" -ldl
+    cluster_start --nodes 4 --gpus 8 --plugins "$PRISM_BUILD/lib/slurm" --libdir "$PRISM_BUILD/lib" \
+        --bindir "$PRISM_BUILD/bin" --softgpu "$PRISM_BUILD/lib/softgpu"
+    eval "$("$onebox" env "$CLUSTER")"
+}
+
+teardown_file() {
+    cluster_stop
+    [ -z "${WORK:-}" ] || rm -rf "$WORK"
+}
+
+setup() {
+    local reason
+    reason=$(lacks_pmix | head -n 1)
+    [ -z "$reason" ] || skip "$reason"
+    cd "$WORK"
+    ls -A /dev/shm | sort >shm-before
+}
+
+# captured TRACE srun arguments...: by four machines of two devices; standard error in ./err
+captured() {
+    local trace=$1 code=0
+    shift
+    PRISM_NODES=4 PRISM_DEVICES_PER_NODE=2 timeout 120 srun --gpus-per-node=8 --prism-trace="$WORK/$trace" \
+        --prism-assistants=0 "$@" >out 2>err 3>&- </dev/null || code=$?
+    [ $code -eq 0 ] || { echo "exit code $code:"; cat err; return 1; }
+}
+
+processes() { pgrep -f "^($PRISM_BUILD/bin/prism|prism-pmix|$client|.*/mpi_sum)"; }
+gone() { ! processes >/dev/null && [ -z "$(ls -A /dev/shm | sort | comm -13 shm-before -)" ]; }
+nothing_left() { within 20 gone || { pgrep -fa prism; ls -A /dev/shm; return 1; }; }
+
+# world_is_right TRACE: what the 16 ranks of the client said, four logical nodes of four
+world_is_right() {
+    local rank log
+    for rank in $(seq 0 15); do
+        log=$1/logs/capture.rank$rank
+        grep -qE "^rank $rank of 16 universe 16 nodes 4 node $((rank / 4)) local rank $((rank % 4)) of 4 " "$log" &&
+            grep -qE "^rank $rank got of rank 0: one-of-00000 two-of-00000 .* local rank 0$" "$log" &&
+            grep -qE "^rank $rank got of rank 13: one-of-00013 two-of-00013 .* local rank 1$" "$log" || { cat "$log"; return 1; }
+    done
+}
+
+@test "four machines exchange what ranks put, with Slurm's PMIx in force and without" {
+    local mpi
+    timeout 30 srun --mpi=pmix -n 1 env 3>&- | grep -q '^PMIX_NAMESPACE=slurm' # Slurm has it
+    for mpi in none pmix; do
+        captured "plain-$mpi" --mpi=$mpi -n 16 --prism-emulate=16 --prism-gpus-per-node=4 --prism-sandbox=0,13 --prism-phase=capture \
+            "$client" --nccl --get 0 --get 13
+        grep -q 'capturing 16 ranks on 4 nodes' err
+        world_is_right "plain-$mpi"
+    done
+    nothing_left
+}
+
+@test "later phases on two machines: ranks of one logical node are on both, the others come from the trace" {
+    PRISM_NODES=2 PRISM_DEVICES_PER_NODE=2 timeout 120 srun --mpi=pmix -n 16 --gpus-per-node=8 --prism-emulate=16 --prism-gpus-per-node=4 \
+        --prism-sandbox=4,5 --prism-assistants=0 --prism-trace="$WORK/split" "$client" --nccl --no-collect --get 5 --get 4 --get 13 >out 2>err 3>&- </dev/null || {
+        cat err
+        false
+    }
+    for rank in 4 5; do
+        grep -qE "^rank $rank of 16 .* node 1 local rank $((rank % 4)) of 4 " out
+        grep -qE "^rank $rank got of rank 4: one-of-00004 two-of-00004" out
+        grep -qE "^rank $rank got of rank 5: one-of-00005 two-of-00005" out
+        grep -qE "^rank $rank got of rank 13: one-of-00013 two-of-00013" out
+    done
+    nothing_left
+}
+
+@test "a rank that another machine's rank waits for is lost: the others are told" {
+    captured lost -n 16 --prism-emulate=16 --prism-gpus-per-node=4 --prism-phase=capture "$client" --nccl --fault exit 9
+    [ "$(cat lost/logs/capture.rank* | grep -c 'event PROC TERMINATED WITHOUT SYNC of rank 9')" -eq 15 ]
+    nothing_left
+}
+
+@test "Open MPI at 64 ranks on four machines: MPI_Init to MPI_Finalize, MPI_Allreduce is right" {
+    [ -x mpi_sum ] || skip "Open MPI is not installed"
+    local rank
+    captured mpi --mpi=pmix -n 64 --prism-emulate=64 --prism-phase=capture ./mpi_sum --nccl
+    grep -q 'capturing 64 ranks on 4 nodes' err
+    for rank in $(seq 0 63); do
+        grep -qx "rank $rank of 64 sum 2080 local $((rank % 8)) of 8" "mpi/logs/capture.rank$rank" || { cat "mpi/logs/capture.rank$rank"; false; }
+    done
+    nothing_left
+}
