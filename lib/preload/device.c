@@ -1,3 +1,4 @@
+#include "common/log.h"
 #include "preload/device.h"
 
 #include <dlfcn.h>
@@ -108,12 +109,55 @@ int device_real(int ordinal)
 #define PLACES 4096
 static uint64_t places[PLACES];
 
+static bool find_native(const void *caller);
+
+/* Objects with a CUDA runtime inside, by their base. */
+#define RUNTIMES 64
+static const void *runtimes[RUNTIMES];
+static int nruntimes;
+
+static bool has_runtime(const void *base)
+{
+    for (int i = 0; i < __atomic_load_n(&nruntimes, __ATOMIC_ACQUIRE); i++)
+        if (runtimes[i] == base)
+            return true;
+    return false;
+}
+
+static bool is_program(const void *base)
+{
+    Dl_info info;
+    return dladdr((const void *)getauxval(AT_ENTRY), &info) && info.dli_fbase == base;
+}
+
+void device_note_runtime(const void *caller)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    const char *local = getenv("LOCAL_RANK");
+    Dl_info info;
+    if (!device_is_mapped() || !dladdr(caller, &info) || find_native(caller))
+        return;
+    pthread_mutex_lock(&lock);
+    if (nruntimes < RUNTIMES) {
+        runtimes[nruntimes] = info.dli_fbase;
+        __atomic_add_fetch(&nruntimes, 1, __ATOMIC_RELEASE);
+    }
+    for (int i = 0; i < PLACES; i++)
+        __atomic_store_n(&places[i], 0, __ATOMIC_RELAXED);
+    pthread_mutex_unlock(&lock);
+    if (is_program(info.dli_fbase) && local && strcmp(local, "0"))
+        log_warn("%s has the CUDA runtime linked in statically, so it sees its one real device as number 0: cudaSetDevice(%s) will "
+                 "fail; link it with -cudart shared", info.dli_fname, local);
+}
+
 static bool find_native(const void *caller)
 {
     static const char *const prefixes[] = {"libcu", "libnv", "libnccl", "libnpp"};
     Dl_info info;
     if (!dladdr(caller, &info) || !info.dli_fname)
         return false;
+    if (has_runtime(info.dli_fbase))
+        return true;
     const char *slash = strrchr(info.dli_fname, '/'), *name = slash ? slash + 1 : info.dli_fname;
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
         if (!strncmp(name, prefixes[i], strlen(prefixes[i])))

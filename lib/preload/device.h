@@ -13,7 +13,8 @@
  *    it alone, so they are the same in all phases and distinct in the world's ranks.
  * 4. Who. NVIDIA's libraries (libcu*, libnv*, libnccl*, libnpp*: the CUDA runtime itself, those with a static runtime
  *    inside) get real answers, or their tables of contexts would hold one context under many devices; told by the caller's
- *    return address. Ordinals that they pass in are mapped all the same, as the program's may reach them.
+ *    return address. So does whatever asks for the driver's export tables, as only a CUDA runtime does: NVIDIA's static runtime in a
+ *    program of its own fails with logical devices (seen on an H200), and with one device works as number 0. Ordinals that they pass in are mapped all the same, as the program's may reach them.
  */
 #ifndef PRISM_PRELOAD_DEVICE_H
 #define PRISM_PRELOAD_DEVICE_H
@@ -48,6 +49,8 @@ int device_real(int ordinal);
 /* True if the caller is to be answered in logical devices. To be used in the exported function itself. */
 #define device_is_logical() device_is_logical_to(__builtin_return_address(0))
 bool device_is_logical_to(const void *caller);
+/* The caller's library or program has a CUDA runtime inside: from now on it is one of section 4. */
+void device_note_runtime(const void *caller);
 
 /* --- the program's choice --- */
 

@@ -435,3 +435,12 @@ PRISM_EXPORT CUresult cuMemSetMemPool(CUmemLocation *location, int type, CUmemor
     CUmemLocation mapped = device_map_location(*location);
     return real(&mapped, type, pool);
 }
+
+/* Private tables of the driver, which CUDA runtimes alone ask for. */
+CUresult cuGetExportTable(const void **table, const CUuuid *id);
+PRISM_EXPORT CUresult cuGetExportTable(const void **table, const CUuuid *id)
+{
+    FIND(cuGetExportTable);
+    device_note_runtime(__builtin_return_address(0));
+    return real(table, id);
+}

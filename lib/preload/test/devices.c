@@ -236,6 +236,20 @@ static void cost(void)
     printf("nanoseconds: get %.1f set %.1f\n", get / CALLS, set / CALLS);
 }
 
+/* A program that asks for the driver's export tables has a runtime inside, which is told the truth. */
+static void runtime_inside(void)
+{
+    static const CUuuid id = {{1}};
+    const void *table;
+    int n = 0;
+    CUdevice d = -1;
+    cuGetExportTable(&table, &id);
+    OK(cuDeviceGetCount(&n));
+    TRUE(n == 1);
+    OK(cuCtxGetDevice(&d));
+    TRUE(d == 0);
+}
+
 int main(int argc, char **argv)
 {
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
@@ -262,6 +276,7 @@ int main(int argc, char **argv)
     OK(ncclCommCuDevice(comm, &in_comm));
     TRUE(in_comm == (getenv("PRISM_SOCKET") ? device : 0)); /* real NCCL's own in a process that is no rank */
     OK(ncclCommDestroy(comm));
+    runtime_inside();
     printf("all true\n");
     return 0;
 }
