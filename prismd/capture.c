@@ -97,6 +97,16 @@ static void on_group_arrived(struct daemon *d, struct group *g)
     sched_arrived(d, r);
 }
 
+static int refused(struct daemon *d)
+{
+    return d->refusal.code ? daemon_fail(d, d->refusal.code, "%s", d->refusal.text) : 0;
+}
+
+static int on_comm_init(struct daemon *d, struct rank *r, const struct msg_comm_init *m)
+{
+    return refused(d) ? -1 : registry_comm_init(d, r, m);
+}
+
 static void on_opened(struct daemon *d, struct group *g)
 {
     sched_opened(d, g->rank);
@@ -135,7 +145,7 @@ static void on_ended(struct daemon *d, struct rank *r)
 
 const struct phase_ops capture_ops = {
     .name = "capture",
-    .comm_init = registry_comm_init,
+    .comm_init = on_comm_init,
     .comm_split = registry_comm_split,
     .node = on_node,
     .arrived = on_group_arrived,

@@ -137,7 +137,8 @@ static char *default_library(void)
 
 static int read_numbers(struct conf *c, struct prism_error *err)
 {
-    uint64_t world, gpn, assistants, runnable, staging, nodes, node, link_seconds, iterations, prefetch, pool, queues;
+    uint64_t world, gpn, assistants, runnable, staging, nodes, node, link_seconds, iterations, prefetch, pool, queues,
+        tasks, cpus, count;
     if (get_number("PRISM_EMULATE", 1, WORLD_MAX, 0, &world, err) ||
         get_number("PRISM_GPUS_PER_NODE", 1, 1024, 8, &gpn, err) ||
         get_number("PRISM_ASSISTANTS", 0, 1024, UINT64_MAX, &assistants, err) ||
@@ -150,6 +151,9 @@ static int read_numbers(struct conf *c, struct prism_error *err)
         get_number("PRISM_CONTEXT_BYTES", 0, 1ull << 50, UINT64_MAX, &c->context_bytes, err) ||
         get_number("PRISM_EVICTION_SEED", 0, UINT64_MAX, 0, &c->eviction_seed, err) ||
         get_number("PRISM_HOST_POOL", 0, 1ull << 50, 0, &pool, err) || /* for the mover, which reads it itself */
+        get_number("PRISM_TASKS", 1, WORLD_MAX, UINT64_MAX, &tasks, err) ||
+        get_number("PRISM_CPUS_PER_TASK", 0, WORLD_MAX, 0, &cpus, err) ||
+        get_number("PRISM_NODE_COUNT", 1, WORLD_MAX, 1, &count, err) ||
         get_number("PRISM_ITERATIONS", 0, 1000000, 0, &iterations, err) ||
         get_number("PRISM_LINK_SECONDS", 1, 86400, 0, &link_seconds, err))
         return -1;
@@ -158,6 +162,9 @@ static int read_numbers(struct conf *c, struct prism_error *err)
     c->world = (uint32_t)world;
     c->gpus_per_node = (uint32_t)gpn;
     c->assistants = assistants == UINT64_MAX ? -1 : (int)assistants;
+    c->tasks = tasks < world ? (uint32_t)tasks : c->world;
+    c->cpus_per_task = (uint32_t)cpus;
+    c->node_count = (uint32_t)count;
     c->runnable = (uint32_t)runnable;
     c->queues = (uint32_t)queues;
     c->staging = staging;
@@ -213,6 +220,9 @@ int conf_read(struct conf *c, char **argv, struct prism_error *err)
     c->network = get("PRISM_NETWORK") ? absolute(get("PRISM_NETWORK")) : NULL;
     c->report = get("PRISM_REPORT") ? absolute(get("PRISM_REPORT")) : NULL;
     c->library = get("PRISM_LIBRARY") ? strdup(get("PRISM_LIBRARY")) : default_library();
+    c->is_step = get("PRISM_STEP_ID");
+    c->trace_is_default = get("PRISM_TRACE_DEFAULT");
+    c->node_base = get("PRISM_NODE_BASE") ? strdup(get("PRISM_NODE_BASE")) : NULL;
     c->step = strdup(get("PRISM_STEP_ID") ? get("PRISM_STEP_ID") : "run");
     c->executable = get("PRISM_PROGRAM_EXE") ? strdup(get("PRISM_PROGRAM_EXE")) : find_executable(argv[0]);
     if (!c->library || access(c->library, R_OK))
@@ -229,6 +239,7 @@ void conf_clear(struct conf *c)
     free(c->report);
     free(c->library);
     free(c->step);
+    free(c->node_base);
     free(c->executable);
     for (uint32_t i = 0; i < c->ndevices; i++)
         free(c->devices[i]);

@@ -40,6 +40,12 @@ struct conf {
     uint64_t eviction_seed; /* PRISM_EVICTION_SEED: victims at random (tests); 0 = by the policy */
     size_t staging;         /* PRISM_STAGING: bytes of each rank's staging heap */
 
+    uint32_t tasks;         /* PRISM_TASKS: processes asked for: world, or one a logical node (a launcher) */
+    uint32_t cpus_per_task; /* PRISM_CPUS_PER_TASK: of a logical task; 0 = not said */
+    bool is_step;           /* PRISM_STEP_ID is set: a step of a Slurm job, which may be no emulation after all (tasks.h) */
+    bool trace_is_default;  /* PRISM_TRACE_DEFAULT: not the user's choice */
+    char *node_base;        /* PRISM_NODE_BASE: names of logical nodes (common/names.h), or NULL: the machine's own */
+    uint32_t node_count;    /* PRISM_NODE_COUNT: nodes that have such names; a step may use fewer */
     uint32_t nodes, node;   /* PRISM_NODES, PRISM_NODE_ID */
     char *step;             /* PRISM_STEP_ID: names the run among several on the same trace; "run" */
     uint32_t link_seconds;  /* PRISM_LINK_SECONDS: for the nodes to find each other; 0 = the default (link_setup.h) */

@@ -64,6 +64,7 @@ struct rank {
     uint32_t device; /* index into conf.devices */
     pid_t pid;
     enum rank_state state;
+    bool deferred;   /* capture, a launcher a node: not started until a process of this node has become its rank */
     bool hello, bye; /* became its rank; ended in order */
     bool host_blocked;
     int64_t running_since_ns;
@@ -86,6 +87,13 @@ struct rank {
     char *log_path;   /* where its output went; NULL = the program's own */
     struct rank *next_ready; /* scheduler */
     bool queued;
+};
+
+/* Processes of a capture that may be no ranks at all. */
+struct tasks {
+    uint32_t became;       /* became their rank (HELLO) */
+    uint32_t well, failed; /* ended before any did, with exit code 0 or another */
+    int exit;              /* the highest of those */
 };
 
 /* What a phase does with its ranks. All called with the lock held. */
@@ -119,6 +127,8 @@ struct daemon {
     struct rank **ranks; /* by world rank; NULL = not on this node in this phase */
     uint32_t live;       /* local ranks not ended */
     bool record_times;
+    struct tasks tasks;         /* this node's processes in capture (tasks.h) */
+    struct prism_error refusal; /* why this step may not be captured, once it turns out to use NCCL; code 0 = it may */
     bool stopping; /* the phase is being ended: exits of ranks are expected */
 
     struct store *store;

@@ -249,6 +249,11 @@ bool link_speaks(const struct daemon *d)
     return true;
 }
 
+const char *link_address(const struct daemon *d, uint32_t node)
+{
+    return d->link && node < d->link->nodes ? d->link->peers[node].address : "127.0.0.1";
+}
+
 uint32_t link_node_of_address(const struct daemon *d, const char *address)
 {
     uint32_t found = LINK_NO_NODE;

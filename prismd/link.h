@@ -56,6 +56,9 @@ bool link_coordinator_lost(const struct daemon *d); /* as a follower sees it */
 /* Who tells the user of a failure: the coordinator, or when it is lost the lowest node that is left. */
 bool link_speaks(const struct daemon *d);
 
+/* Numeric address of another node. */
+const char *link_address(const struct daemon *d, uint32_t node);
+
 #define LINK_NO_NODE UINT32_MAX
 /* The node behind a numeric address that connected to this one; LINK_NO_NODE when it is none's, or several nodes' (a test
  * cluster on one machine). */

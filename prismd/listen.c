@@ -18,6 +18,7 @@
 #include "prismd/listen.h"
 #include "prismd/movers.h"
 #include "prismd/rank.h"
+#include "prismd/tasks.h"
 
 static void drop_connection(struct rank *r)
 {
@@ -179,6 +180,7 @@ static void take_hello(struct daemon *d, int fd)
     r->readable = event_new(d->base, fd, EV_READ | EV_PERSIST, on_rank_readable, r);
     event_add(r->readable, NULL);
     send_welcome(r);
+    tasks_became(d);
 }
 
 static void on_connection(evutil_socket_t listener, short what, void *arg)

@@ -28,6 +28,7 @@
 #include "prismd/result.h"
 #include "prismd/sched.h"
 #include "prismd/stall.h"
+#include "prismd/tasks.h"
 #include "prismd/watch.h"
 
 #define GRACE_SECONDS 3 /* between the polite signal and SIGKILL */
@@ -72,7 +73,7 @@ static void show_tail(const struct rank *r)
 static void judge_exit(struct daemon *d, struct rank *r)
 {
     int status = r->exit_status;
-    if (d->stopping || (WIFEXITED(status) && !WEXITSTATUS(status)))
+    if (tasks_took_end(d, r, status) || d->stopping || (WIFEXITED(status) && !WEXITSTATUS(status)))
         return;
     int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     if (!d->failure.code)
@@ -90,7 +91,7 @@ static void judge_exit(struct daemon *d, struct rank *r)
 static bool any_waiting(const struct daemon *d)
 {
     for (uint32_t i = 0; i < d->conf->world; i++)
-        if (d->ranks[i] && d->ranks[i]->state == RANK_WAITING && !d->ranks[i]->pid)
+        if (d->ranks[i] && d->ranks[i]->state == RANK_WAITING && !d->ranks[i]->pid && !d->ranks[i]->deferred)
             return true;
     return false;
 }
@@ -344,6 +345,7 @@ void local_begin(struct daemon *d, const struct local_phase *p, local_done done)
     d->stopping = false;
     d->live = 0;
     d->ops = p->kind == PHASE_CAPTURE ? &capture_ops : &emulate_ops;
+    tasks_begin(d);
     make_ranks(d, p);
     watch_set_poll(d->watch, p->kind == PHASE_CAPTURE ? 1000000 : 250000, p->kind != PHASE_CAPTURE);
     sched_begin(d, p->kind == PHASE_CAPTURE ? d->conf->runnable : 0);
@@ -361,6 +363,6 @@ void local_begin(struct daemon *d, const struct local_phase *p, local_done done)
     if (p->kind == PHASE_CAPTURE)
         movers_begin(d);
     for (uint32_t i = 0; i < d->conf->world; i++)
-        if (d->ranks[i])
+        if (d->ranks[i] && !(d->ranks[i]->deferred = tasks_defers(d, i)))
             sched_want_start(d, d->ranks[i]);
 }

@@ -120,7 +120,8 @@ static void do_without(struct mover *m)
     close_socket(m);
     m->state = NONE;
     for (uint32_t i = 0; i < d->conf->world; i++)
-        if (d->ranks[i] && d->ranks[i]->device == m->device && !d->ranks[i]->pid && d->ranks[i]->state == RANK_WAITING)
+        if (d->ranks[i] && d->ranks[i]->device == m->device && !d->ranks[i]->pid && d->ranks[i]->state == RANK_WAITING &&
+            !d->ranks[i]->deferred)
             sched_may_start(d, d->ranks[i]);
 }
 

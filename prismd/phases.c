@@ -29,6 +29,7 @@
 #include "prismd/result.h"
 #include "prismd/slices.h"
 #include "prismd/store.h"
+#include "prismd/tasks.h"
 #include "trace/trace.h"
 
 #define GRAPH_LIMIT (8ull << 30)
@@ -40,6 +41,9 @@ static struct {
     int exit_code;
     struct trace_manifest manifest;
     struct report report;
+    struct tasks tasks; /* of all nodes */
+    char *aside;        /* the trace that was asked for, while capture writes into a folder of the step's own */
+    int task_exit;      /* of a step that was none to emulate */
 } lead;
 
 static void path_in_trace(const struct daemon *d, const char *name, char *path)
@@ -53,6 +57,7 @@ static void report_local(struct daemon *d, const struct bytes *result)
 {
     struct bytes b = {0};
     bytes_put_u32(&b, (uint32_t)d->failure.code);
+    tasks_put(d, &b);
     bytes_put(&b, result->data, result->len);
     link_send(d, 0, LINK_DONE, &b);
     bytes_free(&b);
@@ -84,10 +89,22 @@ static void on_phase(struct daemon *d, uint32_t from, struct bytes_reader *b)
     char *host = bytes_get_string(b);
     uint32_t port = bytes_get_u32(b);
     uint32_t reload = bytes_get_u32(b);
+    int refusal = (int)bytes_get_u32(b);
+    char *refused = bytes_get_string(b), *trace = bytes_get_string(b);
     d->trace_nodes = bytes_get_u32(b);
     p.nlive = bytes_get_u32(b);
     const void *live = bytes_get(b, (size_t)p.nlive * sizeof(uint32_t));
     struct prism_error err = {0};
+    if (refused)
+        prism_error_set(&d->refusal, refusal, "%s", refused);
+    d->refusal.code = refusal;
+    if (d->conf->node && trace) {
+        free(d->conf->trace);
+        d->conf->trace = trace;
+    } else {
+        free(trace);
+    }
+    free(refused);
     if (!live || !host) {
         free(host);
         daemon_fail(d, PRISM_EXIT_DAEMON, "malformed message from the first node");
@@ -141,6 +158,7 @@ static void on_done(struct daemon *d, uint32_t from, struct bytes_reader *b)
 {
     struct prism_error err = {0};
     int code = (int)bytes_get_u32(b);
+    tasks_take(&lead.tasks, b);
     if (!code) {
         int rc = d->phase == PHASE_CAPTURE ? result_take_capture(d, from, b, &err)
                                            : result_take_emulate(d, from, b, lead.into, &err);
@@ -170,6 +188,7 @@ static int run_phase(struct daemon *d, enum msg_phase kind, enum msg_transport t
     struct prism_error err = {0};
     lead.done = 0;
     lead.into = into;
+    lead.tasks = (struct tasks){0};
     pthread_mutex_lock(&d->lock);
     store_destroy(d->store);
     d->store = store_create(d, &err);
@@ -184,6 +203,9 @@ static int run_phase(struct daemon *d, enum msg_phase kind, enum msg_transport t
     bytes_put_string(&b, store_host(d->store));
     bytes_put_u32(&b, store_port(d->store));
     bytes_put_u32(&b, reload);
+    bytes_put_u32(&b, kind == PHASE_CAPTURE ? (uint32_t)d->refusal.code : 0);
+    bytes_put_string(&b, d->refusal.text);
+    bytes_put_string(&b, d->conf->trace);
     bytes_put_u32(&b, kind == PHASE_CAPTURE ? d->conf->nodes : lead.manifest.nodes);
     bytes_put_u32(&b, nlive);
     bytes_put(&b, live, nlive * sizeof *live);
@@ -277,9 +299,15 @@ static uint64_t count_groups(const struct graph *g)
     return n;
 }
 
+/* Groups of one rank communicate without gates. */
+static bool communicates(const struct graph *g)
+{
+    return count_groups(g) || g->ncomms;
+}
+
 static int finish_capture(struct daemon *d, struct prism_error *err)
 {
-    if (!count_groups(d->graph) && !d->graph->ncomms) /* groups of one rank communicate without gates */
+    if (!communicates(d->graph))
         return prism_error_set(err, PRISM_EXIT_NO_NCCL,
                                "%s ended without calling NCCL: there is nothing to emulate (is it statically linked, or does it "
                                "communicate by other means?)",
@@ -314,6 +342,48 @@ static void remove_payloads(const struct daemon *d)
     globfree(&found);
 }
 
+/* --- steps that are no emulation (tasks.h) --- */
+
+/* From here on capture writes into a folder beside the trace, which another program has, or which may not be written yet. */
+static int set_aside(struct daemon *d)
+{
+    char *own;
+    if (asprintf(&own, "%s/.step-%s", d->conf->trace, d->conf->step) < 0)
+        abort();
+    lead.aside = d->conf->trace;
+    d->conf->trace = own;
+    return 0;
+}
+
+static void put_aside_back(struct daemon *d)
+{
+    if (!lead.aside)
+        return;
+    tasks_remove(d->conf->trace);
+    free(d->conf->trace);
+    d->conf->trace = lead.aside;
+    lead.aside = NULL;
+    rmdir(d->conf->trace); /* if it held nothing but that */
+}
+
+/* Capture has ended without a failure: was it one? */
+static bool was_none(struct daemon *d, struct prism_error *err)
+{
+    if (!d->conf->is_step || communicates(d->graph))
+        return false;
+    char path[PATH_MAX];
+    if (tasks_finish(d, &lead.tasks, lead.aside ? lead.aside : d->conf->trace, err))
+        daemon_fail(d, err->code, "%s", err->text);
+    path_in_trace(d, "trace.json", path);
+    unlink(path);
+    path_in_trace(d, "logs", path);
+    rmdir(path);
+    remove_payloads(d);
+    lead.task_exit = lead.tasks.exit;
+    return true;
+}
+
+/* 0, -1 with d->failure set, or 1: the step was none to emulate, and is over. */
 static int capture(struct daemon *d)
 {
     struct prism_error err = {0};
@@ -335,10 +405,17 @@ static int capture(struct daemon *d)
     if (!rc)
         rc = run_phase(d, PHASE_CAPTURE, TRANSPORT_PACED, all, d->conf->world, false, NULL);
     free(all);
-    if (!rc && finish_capture(d, &err))
+    bool none = !rc && was_none(d, &err);
+    if (!rc && !none && lead.tasks.failed)
+        rc = daemon_fail(d, PRISM_EXIT_RANK, "%u processes ended with exit code %d before they used CUDA, others use NCCL",
+                         lead.tasks.failed, d->program_exit = lead.tasks.exit);
+    if (!rc && !none && finish_capture(d, &err))
         rc = daemon_fail(d, err.code, "%s", err.text);
     if (rc)
         remove_payloads(d);
+    put_aside_back(d);
+    if (none && !d->failure.code)
+        return 1;
     lead.report.capture_seconds = (double)(clock_now_ns() - began) / 1e9;
     return rc;
 }
@@ -430,6 +507,39 @@ static int emulate(struct daemon *d)
     return rc;
 }
 
+static int look_at_trace(struct daemon *d);
+
+static bool belongs_to_another(const struct daemon *d)
+{
+    char *id = trace_program_id(d->conf->argv);
+    bool other = lead.manifest.complete && (strcmp(lead.manifest.program_id, id) || lead.manifest.world != d->conf->world);
+    free(id);
+    return other;
+}
+
+/* A job's second program gets a trace of its own, where the user has not named one. */
+static int take_another(struct daemon *d)
+{
+    char *id = trace_program_id(d->conf->argv), *path;
+    if (asprintf(&path, "%s-%.8s-%u", d->conf->trace, id, d->conf->world) < 0)
+        abort();
+    free(id);
+    free(d->conf->trace);
+    d->conf->trace = path;
+    d->conf->trace_is_default = false;
+    return look_at_trace(d);
+}
+
+/* A step that may turn out to be none to emulate runs until it uses NCCL, and is told then. */
+static int postpone(struct daemon *d, const struct prism_error *err)
+{
+    if (!d->conf->is_step)
+        return daemon_fail(d, err->code, "%s", err->text);
+    d->refusal = *err;
+    lead.manifest.complete = lead.manifest.calibrated = false;
+    return set_aside(d);
+}
+
 /* What the trace has already; an absent or foreign trace is an error only for the phases that need one. */
 static int look_at_trace(struct daemon *d)
 {
@@ -443,10 +553,12 @@ static int look_at_trace(struct daemon *d)
     char path[PATH_MAX];
     path_in_trace(d, "trace.json", path);
     bool unstarted = rc && access(path, F_OK);
+    if (rc && d->conf->trace_is_default && !fresh && !unstarted && belongs_to_another(d))
+        return take_another(d);
     if (rc && (d->conf->phase == CONF_CAPTURE || (d->conf->phase == CONF_AUTO && (fresh || unstarted || !lead.manifest.complete))))
         return 0;
     if (rc)
-        return daemon_fail(d, err.code, "%s", err.text);
+        return postpone(d, &err);
     if (d->conf->phase == CONF_CAPTURE)
         lead.manifest.complete = lead.manifest.calibrated = false;
     else if (load_graph(d, &err))
@@ -476,8 +588,9 @@ static int run_all(struct daemon *d)
         return daemon_fail(d, err.code, "%s", err.text);
     if (!have)
         accounting_phase(d, "capture", NULL);
-    if (!have && capture(d))
-        return -1;
+    int captured = have ? 0 : capture(d);
+    if (captured)
+        return captured < 0 ? -1 : 0;
     if (c->phase == CONF_CAPTURE)
         return 0;
     bool calibrating = (!lead.manifest.calibrated || c->phase == CONF_CALIBRATE) && c->phase != CONF_EMULATE;
@@ -499,7 +612,7 @@ static int run_all(struct daemon *d)
 static int exit_code_of(struct daemon *d, int rc)
 {
     if (!rc)
-        return 0;
+        return lead.task_exit;
     if (d->failure.code != PRISM_EXIT_INTERRUPTED || d->program_exit < 128)
         log_error("%s", d->failure.text);
     return d->program_exit > 0 ? d->program_exit : d->failure.code;

@@ -9,8 +9,10 @@
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "prismd/pmix.h"
+#include "common/names.h"
+#include "prismd/hosts.h"
 #include "prismd/place.h"
+#include "prismd/pmix.h"
 #include "prismd/rank.h"
 #include "prismd/store.h"
 
@@ -36,23 +38,69 @@ static void drop_prism_variables(void)
         "PRISM_DEVICES_PER_NODE", "PRISM_LINK_SECONDS", "PRISM_PREFETCH",
         "PRISM_SWITCHING", "PRISM_HOST_POOL", "PRISM_SPILL", "PRISM_DEVICE_MEMORY", "PRISM_CONTEXT_BYTES", "PRISM_EVICTION_SEED", "PRISM_BALLAST",
         "PRISM_ACCOUNTING_SECONDS",
+        "PRISM_TASKS", "PRISM_CPUS_PER_TASK", "PRISM_TRACE_DEFAULT", "PRISM_NODE_BASE", "PRISM_NODE_COUNT", "PRISM_FILTERED",
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         unsetenv(names[i]);
 }
 
-static void set_slurm_identity(const struct conf *c, uint32_t rank)
+static void set_if_there(const char *name, const char *value)
 {
+    if (getenv(name))
+        setenv(name, value, 1);
+}
+
+/* Names of logical nodes: what the program's library answers to gethostname and uname, and looks up (preload/names.c). */
+static void set_names(const struct daemon *d, uint32_t node, uint32_t nodes)
+{
+    static const char *const own[] = {"SLURMD_NODENAME", "SLURM_TOPOLOGY_ADDR"};
+    static const char *const lists[] = {"SLURM_NODELIST", "SLURM_STEP_NODELIST"};
+    const struct conf *c = d->conf;
+    if (!c->node_base)
+        return;
+    uint32_t all = c->node_count > nodes ? c->node_count : nodes;
+    char name[NAMES_NODE_MAX], list[NAMES_LIST_MAX];
+    char *hosts = hosts_of_nodes(d); /* before this process has another name: the library is in it, too */
+    names_node(c->node_base, all, node, name);
+    setenv("PRISM_HOSTNAME", name, 1);
+    setenv("PRISM_NODE_BASE", c->node_base, 1);
+    set_number("PRISM_NODE_COUNT", all);
+    setenv("PRISM_NODE_HOSTS", hosts, 1);
+    free(hosts);
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        set_if_there(own[i], name);
+    names_list(c->node_base, all, nodes, list);
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        set_if_there(lists[i], list);
+    names_list(c->node_base, all, all, list);
+    set_if_there("SLURM_JOB_NODELIST", list);
+}
+
+/* A launcher's task is its node's; else every rank is a task. */
+static void set_slurm_identity(const struct daemon *d, uint32_t rank)
+{
+    const struct conf *c = d->conf;
     uint32_t nodes = (c->world + c->gpus_per_node - 1) / c->gpus_per_node;
-    set_number("SLURM_PROCID", rank);
-    set_number("SLURM_LOCALID", rank % c->gpus_per_node);
+    bool launcher = c->tasks < c->world;
+    uint32_t tasks = launcher ? nodes : c->world, each = launcher ? 1 : (c->world + nodes - 1) / nodes;
+    char text[32];
+    set_number("SLURM_PROCID", launcher ? rank / c->gpus_per_node : rank);
+    set_number("SLURM_LOCALID", launcher ? 0 : rank % c->gpus_per_node);
     set_number("SLURM_NODEID", rank / c->gpus_per_node);
-    set_number("SLURM_NTASKS", c->world);
-    set_number("SLURM_NPROCS", c->world);
+    set_number("SLURM_NTASKS", tasks);
+    set_number("SLURM_NPROCS", tasks);
     set_number("SLURM_NNODES", nodes);
-    set_number("SLURM_JOB_NUM_NODES", nodes);
-    set_number("SLURM_STEP_NUM_TASKS", c->world);
+    set_number("SLURM_JOB_NUM_NODES", c->node_count > nodes ? c->node_count : nodes);
+    set_number("SLURM_STEP_NUM_TASKS", tasks);
     set_number("SLURM_STEP_NUM_NODES", nodes);
+    snprintf(text, sizeof text, "%u", each);
+    set_if_there("SLURM_NTASKS_PER_NODE", text);
+    names_per_node(each, nodes, text);
+    set_if_there("SLURM_TASKS_PER_NODE", text);
+    set_if_there("SLURM_STEP_TASKS_PER_NODE", text);
+    if (c->cpus_per_task)
+        set_number("SLURM_CPUS_PER_TASK", c->cpus_per_task);
+    set_names(d, rank / c->gpus_per_node, nodes);
 }
 
 /* "first,first+1,...": n devices of a node of `all`, going round. */
@@ -108,7 +156,7 @@ static void set_identity(struct rank *r)
     setenv("TORCHELASTIC_USE_AGENT_STORE", "True", 1);
     setenv("TORCHELASTIC_RESTART_COUNT", "0", 1);
     if (getenv("SLURM_JOB_ID"))
-        set_slurm_identity(c, r->number);
+        set_slurm_identity(r->daemon, r->number);
     set_devices(r);
     pmix_environment(r);
     set_number("PRISM_RANK", r->number);

@@ -104,24 +104,50 @@ static bool said(slurm_opt_t *opt, const char *name, int letter, bool inside)
     return inside && letter ? slurm_option_set_by_cli(opt, letter) : slurm_option_isset(opt, name);
 }
 
+/* What a batch script's environment says is the logical job; this is the allocation. */
+static uint32_t real_number(const char *name)
+{
+    char *replaced = client_real(name);
+    const char *text = replaced ? replaced : getenv(name);
+    uint32_t value = text && atoi(text) > 0 ? (uint32_t)atoi(text) : 0;
+    free(replaced);
+    return value;
+}
+
+static uint32_t variable_number(const char *name)
+{
+    const char *text = getenv(name);
+    return text && atoi(text) > 0 ? (uint32_t)atoi(text) : 0;
+}
+
+/* A step of a job that Prism has shaped: SLURM_NTASKS and the like speak of one of both, never of the step. */
+static bool is_shaped(void) { return getenv("SLURM_JOB_ID") && getenv(CLIENT_PACKED_VARIABLE) && getenv("PRISM_WORLD"); }
+
+static void read_job(struct shape_request *r)
+{
+    r->earlier_world = variable_number("PRISM_WORLD");
+    r->earlier_nodes = variable_number("PRISM_LOGICAL_NODES");
+    r->earlier_tasks = variable_number("PRISM_TASKS");
+    if (!r->earlier_nodes || !r->earlier_tasks)
+        r->earlier_nodes = r->earlier_tasks = 0;
+}
+
 static int read_request(slurm_opt_t *opt, struct shape_request *r, char *gpu_type, size_t type_size, struct prism_error *err)
 {
-    const char *job_nodes = getenv("SLURM_JOB_NUM_NODES"), *earlier = getenv("PRISM_WORLD");
-    bool inside = getenv("SLURM_JOB_ID") != NULL;
-    if (inside)
-        r->allocation_nodes = job_nodes && atoi(job_nodes) > 0 ? (uint32_t)atoi(job_nodes) : 1;
-    /* Inside a job that Prism shaped, SLURM_NTASKS and the like speak of the small allocation. */
-    bool shaped = inside && getenv(CLIENT_PACKED_VARIABLE) && earlier;
+    bool inside = getenv("SLURM_JOB_ID") != NULL, shaped = is_shaped();
+    if (inside && !(r->allocation_nodes = real_number("SLURM_JOB_NUM_NODES")))
+        r->allocation_nodes = 1;
     if (said(opt, "nodes", 'N', inside))
         r->nodes = number_of(opt, "nodes");
     if (said(opt, "ntasks", 'n', shaped))
         r->tasks = number_of(opt, "ntasks");
-    if (!shaped && slurm_option_isset(opt, "ntasks-per-node"))
+    /* The script's is as good as the job's own; the small allocation's (a shell of salloc) is not the user's. */
+    if ((!shaped || getenv(CLIENT_REAL_VARIABLE)) && slurm_option_isset(opt, "ntasks-per-node"))
         r->tasks_per_node = number_of(opt, "ntasks-per-node");
     if (slurm_option_isset(opt, "cpus-per-task"))
         r->cpus_per_task = number_of(opt, "cpus-per-task");
-    if (shaped && !r->tasks && !r->nodes)
-        r->earlier_world = (uint32_t)atoi(earlier);
+    if (shaped)
+        read_job(r);
     if (!inside) {
         r->gpus_per_node = parse_slurm_gpus(slurm_option_get(opt, "gpus-per-node"), false, gpu_type, type_size);
         if (!r->gpus_per_node)
@@ -132,6 +158,29 @@ static int read_request(slurm_opt_t *opt, struct shape_request *r, char *gpu_typ
                    forced("PRISM_DEVICES_PER_NODE", &r->forced_devices_per_node, err)
                ? -1
                : 0;
+}
+
+/* A step of another size than its job: which ranks and dimensions there are is another question there, so what the job
+ * said of them does not count. */
+static int drop_inherited(const struct shape_request *r, struct options *o, struct prism_error *err)
+{
+    static const enum option_id of_the_world[] = {OPTION_SANDBOX, OPTION_LAYOUT, OPTION_FOLD};
+    uint32_t world = 0;
+    if (!r->earlier_world)
+        return 0;
+    if (shape_world(r, o, &world, err))
+        return -1;
+    for (size_t i = 0; i < sizeof of_the_world / sizeof *of_the_world && world != r->earlier_world; i++) {
+        enum option_id id = of_the_world[i];
+        const char *of_job = getenv(option_table[id].variable);
+        if (o->text[id] && of_job && !strcmp(o->text[id], of_job)) {
+            free(o->text[id]);
+            o->text[id] = NULL;
+            o->source[id] = OPTION_UNSET;
+            unsetenv(option_table[id].variable);
+        }
+    }
+    return 0;
 }
 
 static void set_number(slurm_opt_t *opt, const char *name, uint32_t value)
@@ -213,6 +262,17 @@ static char *command_name(void)
     return name;
 }
 
+/* A job's tasks run side by side: each of an array has a trace of its own. malloc'ed; takes path over. */
+static char *of_array_task(char *path)
+{
+    const char *task = getenv("SLURM_ARRAY_TASK_ID");
+    char *own = NULL;
+    if (!path || !task || asprintf(&own, "%s_%.20s", path, task) < 0)
+        return path;
+    free(path);
+    return own;
+}
+
 /* prism-trace/NAME in the submit directory, NAME the job's: the same command finds its trace again, and `prism run` takes
  * the same folder. malloc'ed. */
 static char *default_trace(slurm_opt_t *opt, bool inside)
@@ -231,24 +291,62 @@ static char *default_trace(slurm_opt_t *opt, bool inside)
     return asprintf(&path, "%s/%s", folder, file) < 0 ? NULL : path;
 }
 
-static int emulate(slurm_opt_t *opt, const struct options *o, struct prism_error *err)
+/* The trace of a step: what the step says; its job's; the default. */
+static char *find_trace(slurm_opt_t *opt, struct options *o, bool inside)
+{
+    const char *of_job = is_shaped() ? getenv("PRISM_TRACE") : NULL;
+    bool default_of_job = of_job && getenv(CLIENT_DEFAULT_TRACE_VARIABLE);
+    const char *text = o->text[OPTION_TRACE];
+    if (!of_job || (text && strcmp(text, of_job)))
+        return text ? NULL : default_trace(opt, inside);
+    char *trace = of_array_task(strdup(of_job));
+    free(o->text[OPTION_TRACE]);
+    o->text[OPTION_TRACE] = default_of_job ? NULL : trace;
+    return default_of_job ? trace : NULL;
+}
+
+static int emulate(slurm_opt_t *opt, struct options *o, struct prism_error *err)
 {
     struct shape_request r = {0};
     struct shape s;
     char gpu_type[64] = "";
     bool inside = getenv("SLURM_JOB_ID") != NULL;
-    if (read_request(opt, &r, gpu_type, sizeof gpu_type, err) || shape_plan(&r, o, &s, err))
+    if (read_request(opt, &r, gpu_type, sizeof gpu_type, err) || drop_inherited(&r, o, err) || shape_plan(&r, o, &s, err))
         return -1;
     rewrite_request(opt, &s, gpu_type, inside);
     if (!inside)
         write_comment(opt, o, &s);
-    char *trace = default_trace(opt, inside);
+    char *trace = find_trace(opt, o, inside);
     client_export(o, &s, trace);
     free(trace);
     if (!inside)
         slurm_info("prism: %u ranks (%u nodes x %u GPUs) will be emulated on %u x %u GPUs", s.world, s.nodes,
                    s.gpus_per_node, s.physical_nodes, s.devices_per_node);
     return 0;
+}
+
+/* A plain step in a batch script: the script's variables, which Slurm takes for options, speak of the logical job. */
+static void leave_alone(slurm_opt_t *opt)
+{
+    static const char *const follow[][2] = {{"ntasks-per-node", "SLURM_NTASKS_PER_NODE"}, {"gpus-per-node", "SLURM_GPUS_PER_NODE"}};
+    client_export_off();
+    if (!getenv(CLIENT_REAL_VARIABLE))
+        return;
+    for (size_t i = 0; i < sizeof follow / sizeof *follow; i++) {
+        const char *value = slurm_option_get(opt, follow[i][0]), *logical = getenv(follow[i][1]);
+        if (!value || !logical || strcmp(value, logical))
+            continue;
+        char *real = client_real(follow[i][1]);
+        slurm_option_reset(opt, follow[i][0]);
+        if (real && i)
+            slurm_option_set(opt, follow[i][0], real, false);
+        free(real);
+    }
+    if (!slurm_option_set_by_cli(opt, 'N'))
+        set_number(opt, "nodes", real_number("SLURM_JOB_NUM_NODES"));
+    if (!slurm_option_set_by_cli(opt, 'n'))
+        slurm_option_reset(opt, "ntasks");
+    client_restore_real();
 }
 
 /* Options that wait for --prism-emulate: said once, not refused (a batch script may have them for its steps). */
@@ -285,6 +383,18 @@ static int read_options(struct options *o, struct prism_error *err)
     return options_emulate(o);
 }
 
+static int refuse_kind(slurm_opt_t *opt, int offset, struct prism_error *err)
+{
+    if (offset > 0 || getenv("SLURM_HET_SIZE"))
+        return prism_error_set(err, PRISM_EXIT_UNSUPPORTED,
+                               "--prism-emulate works on whole jobs, not on parts of a heterogeneous one");
+    if (slurm_option_isset(opt, "multi-prog"))
+        return prism_error_set(err, PRISM_EXIT_UNSUPPORTED,
+                               "--prism-emulate needs one program for all ranks: --multi-prog is not supported; start different "
+                               "programs from one script that looks at SLURM_PROCID, or say --prism-emulate=0 for this step");
+    return 0;
+}
+
 int cli_filter_p_pre_submit(slurm_opt_t *opt, int offset)
 {
     struct options o = {0};
@@ -293,12 +403,12 @@ int cli_filter_p_pre_submit(slurm_opt_t *opt, int offset)
     snprintf(pid, sizeof pid, "%d", (int)getpid());
     setenv(CLIENT_FILTERED_VARIABLE, pid, 1);
     int rc = read_options(&o, &err);
-    if (!rc)
-        client_export_off();
-    else if (rc > 0 && offset > 0)
-        rc = prism_error_set(&err, PRISM_EXIT_UNSUPPORTED, "--prism-emulate works on whole jobs, not on parts of a heterogeneous one");
+    if (slurm_option_isset(opt, "interactive"))
+        rc = rc < 0 ? rc : 0; /* the shell of salloc with use_interactive_step: its steps are emulated, not itself */
+    else if (!rc)
+        leave_alone(opt);
     else if (rc > 0)
-        rc = emulate(opt, &o, &err);
+        rc = refuse_kind(opt, offset, &err) || emulate(opt, &o, &err) ? -1 : 0;
     options_clear(&o);
     return rc < 0 ? refuse(err.text) : SLURM_SUCCESS;
 }

@@ -69,7 +69,8 @@ static void publish_shape(const struct options *o, const struct shape *s)
 void client_export(const struct options *o, const struct shape *s, const char *trace)
 {
     /* prismd's own settings have no option; they travel with the rest. */
-    static const char *const passed[] = {"PRISM_REPORT", "PRISM_RUNNABLE", "PRISM_STAGING", "PRISM_LOG", "PRISM_FAULT"};
+    static const char *const passed[] = {"PRISM_REPORT", "PRISM_RUNNABLE", "PRISM_STAGING", "PRISM_LOG", "PRISM_FAULT",
+                                         "PRISM_NODE_BASE", "PRISM_NODE_COUNT"};
     char *text = NULL;
     size_t size;
     FILE *packed = open_memstream(&text, &size);
@@ -77,12 +78,17 @@ void client_export(const struct options *o, const struct shape *s, const char *t
         return;
     for (int i = 0; i < OPTION_COUNT; i++)
         publish_option(packed, o, (enum option_id)i);
-    if (!o->text[OPTION_TRACE] && trace)
+    unsetenv(CLIENT_DEFAULT_TRACE_VARIABLE);
+    if (!o->text[OPTION_TRACE] && trace) {
         publish(packed, "PRISM_TRACE", trace);
+        publish(packed, CLIENT_DEFAULT_TRACE_VARIABLE, "1");
+    }
     publish_number(packed, "PRISM_EMULATE", s->world);
     publish_number(packed, "PRISM_WORLD", s->world);
     publish_number(packed, "PRISM_LOGICAL_NODES", s->nodes);
     publish_number(packed, "PRISM_GPUS_PER_NODE", s->gpus_per_node);
+    publish_number(packed, "PRISM_TASKS", s->tasks);
+    publish_number(packed, "PRISM_CPUS_PER_TASK", s->asked_cpus_per_task);
     for (size_t i = 0; i < sizeof passed / sizeof *passed; i++)
         if (getenv(passed[i]) && !strchr(getenv(passed[i]), '\n'))
             publish(packed, passed[i], getenv(passed[i]));
@@ -97,4 +103,39 @@ void client_export_off(void)
 {
     unsetenv(CLIENT_PACKED_VARIABLE);
     unsetenv(POLICY_SHAPE_VARIABLE);
+}
+
+/* The next line of CLIENT_REAL_VARIABLE into name and *value (NULL: was unset); false at the end. */
+static bool next_real(const char **at, char *name, size_t size, char **value)
+{
+    if (!*at || !**at)
+        return false;
+    size_t len = strcspn(*at, "\n"), key = strcspn(*at, "=\n");
+    snprintf(name, size, "%.*s", (int)key, *at);
+    *value = key < len ? strndup(*at + key + 1, len - key - 1) : NULL;
+    *at += len + ((*at)[len] == '\n');
+    return true;
+}
+
+void client_restore_real(void)
+{
+    const char *all = getenv(CLIENT_REAL_VARIABLE);
+    char *copy = all ? strdup(all) : NULL, name[64], *value;
+    unsetenv(CLIENT_REAL_VARIABLE);
+    for (const char *at = copy; next_real(&at, name, sizeof name, &value); free(value)) {
+        if (value)
+            setenv(name, value, 1);
+        else
+            unsetenv(name);
+    }
+    free(copy);
+}
+
+char *client_real(const char *name)
+{
+    char found[64], *value;
+    for (const char *at = getenv(CLIENT_REAL_VARIABLE); next_real(&at, found, sizeof found, &value); free(value))
+        if (!strcmp(found, name))
+            return value;
+    return NULL;
 }

@@ -14,6 +14,10 @@
 
 /* All of Prism's variables in one, NAME=value lines. Slurm passes SLURM_* on even with --export=NONE. */
 #define CLIENT_PACKED_VARIABLE "SLURM_PRISM"
+/* What slurmstepd replaced in a batch script's environment: NAME=value lines, NAME alone where there was none. */
+#define CLIENT_REAL_VARIABLE "SLURM_PRISM_REAL"
+/* Set while PRISM_TRACE is a default and not the user's. */
+#define CLIENT_DEFAULT_TRACE_VARIABLE "PRISM_TRACE_DEFAULT"
 /* Holds the pid while cli_filter has done its part, so that the spank plugin notices when a site forgot to configure it. */
 #define CLIENT_FILTERED_VARIABLE "PRISM_FILTERED"
 
@@ -24,6 +28,10 @@ struct policy_shape client_shape(const struct options *o, const struct shape *s)
 void client_export(const struct options *o, const struct shape *s, const char *trace);
 /* No emulation for this step: the packed variable goes. Other PRISM_* variables stay as the user has them. */
 void client_export_off(void);
+/* A plain step of a batch job that Prism shaped sees the real allocation: puts back what CLIENT_REAL_VARIABLE holds. */
+void client_restore_real(void);
+/* The value of a variable there; malloc'ed, NULL when it is not in it. */
+char *client_real(const char *name);
 /* path made absolute against the working directory; malloc'ed, NULL when that is gone. */
 char *client_absolute(const char *path);
 

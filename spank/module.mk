@@ -11,7 +11,7 @@ SPANK_LDFLAGS = -Wl,--version-script=spank/$(1).map -Wl,--exclude-libs,ALL
 
 ifneq ($(wildcard $(SLURM_INCLUDE)/slurm/spank.h),)
 # Slurm's symbols come from the process that loads the plugin.
-$(eval $(call shared_library,slurm/spank_prism.so,spank,spank_prism.c spank_client.c spank_stepd.c,prismopt common,$(call SPANK_LDFLAGS,spank_prism),$(SPANK_CFLAGS)))
+$(eval $(call shared_library,slurm/spank_prism.so,spank,spank_prism.c spank_client.c spank_stepd.c spank_script.c,prismopt common,$(call SPANK_LDFLAGS,spank_prism),$(SPANK_CFLAGS)))
 $(eval $(call shared_library,slurm/cli_filter_prism.so,spank,cli_filter.c,prismopt common,$(call SPANK_LDFLAGS,cli_filter_prism),$(SPANK_CFLAGS)))
 $(eval $(call shared_library,slurm/job_submit_prism.so,spank,job_submit.c,prismopt common,$(call SPANK_LDFLAGS,job_submit_prism),$(SPANK_CFLAGS) -DPRISM_CONF_FILE=\"$(sysconfdir)/prism/prism.conf\"))
 else

@@ -12,6 +12,7 @@
 #include <slurm/slurm.h>
 
 #include "client.h"
+#include "common/names.h"
 #include "spank_prism.h"
 
 #define VALUE_MAX 65536
@@ -29,11 +30,16 @@ static void set_number(spank_t spank, const char *name, uint32_t value)
     set(spank, name, text);
 }
 
-/* Batch scripts, external and interactive steps are no programs to emulate. */
-static bool is_program_step(spank_t spank, uint32_t *job, uint32_t *step)
+enum step_kind { STEP_OTHER, STEP_PROGRAM, STEP_SCRIPT };
+
+/* External steps are neither programs to emulate nor scripts that start some. */
+static enum step_kind kind_of_step(spank_t spank, uint32_t *job, uint32_t *step)
 {
-    return spank_get_item(spank, S_JOB_ID, job) == ESPANK_SUCCESS &&
-           spank_get_item(spank, S_JOB_STEPID, step) == ESPANK_SUCCESS && *step <= SLURM_MAX_NORMAL_STEP_ID;
+    if (spank_get_item(spank, S_JOB_ID, job) != ESPANK_SUCCESS || spank_get_item(spank, S_JOB_STEPID, step) != ESPANK_SUCCESS)
+        return STEP_OTHER;
+    if (*step <= SLURM_MAX_NORMAL_STEP_ID)
+        return STEP_PROGRAM;
+    return *step == SLURM_BATCH_SCRIPT || *step == SLURM_INTERACTIVE_STEP ? STEP_SCRIPT : STEP_OTHER;
 }
 
 /* Takes the NAME=value lines of the packed variable apart (text is changed). Only our own names. */
@@ -47,7 +53,18 @@ static void unpack(spank_t spank, char *text)
         *equals = 0;
         set(spank, line, equals + 1);
     }
-    spank_unsetenv(spank, CLIENT_PACKED_VARIABLE);
+}
+
+/* Where the script has not named the nodes (srun alone), the step's do. */
+static void name_nodes(spank_t spank, const char *real)
+{
+    char base[NAMES_BASE_MAX], count[32];
+    if (spank_getenv(spank, "PRISM_NODE_BASE", base, sizeof base) == ESPANK_SUCCESS ||
+        spank_getenv(spank, "PRISM_LOGICAL_NODES", count, sizeof count) != ESPANK_SUCCESS)
+        return;
+    names_base(real, base);
+    set(spank, "PRISM_NODE_BASE", base);
+    set(spank, "PRISM_NODE_COUNT", count);
 }
 
 static void set_place(spank_t spank, uint32_t job, uint32_t step)
@@ -59,8 +76,10 @@ static void set_place(spank_t spank, uint32_t job, uint32_t step)
     set_number(spank, "PRISM_NODES", nodes);
     set_number(spank, "PRISM_NODE_ID", node);
     if (spank_getenv(spank, "SLURM_STEP_NODELIST", text, sizeof text) == ESPANK_SUCCESS ||
-        spank_getenv(spank, "SLURM_NODELIST", text, sizeof text) == ESPANK_SUCCESS)
+        spank_getenv(spank, "SLURM_NODELIST", text, sizeof text) == ESPANK_SUCCESS) {
         set(spank, "PRISM_NODELIST", text);
+        name_nodes(spank, text);
+    }
     snprintf(text, sizeof text, "%u.%u", job, step);
     set(spank, "PRISM_STEP_ID", text);
     set_number(spank, "PRISM_LAUNCH_PID", (uint32_t)getpid());
@@ -90,10 +109,16 @@ void stepd_task_init(spank_t spank)
 {
     uint32_t job, step;
     char text[VALUE_MAX];
-    if (!is_program_step(spank, &job, &step) ||
-        spank_getenv(spank, CLIENT_PACKED_VARIABLE, text, sizeof text) != ESPANK_SUCCESS)
+    enum step_kind kind = kind_of_step(spank, &job, &step);
+    if (kind == STEP_OTHER || spank_getenv(spank, CLIENT_PACKED_VARIABLE, text, sizeof text) != ESPANK_SUCCESS)
         return;
     unpack(spank, text);
+    if (kind == STEP_SCRIPT) {
+        stepd_script(spank); /* its own steps read the packed variable */
+        return;
+    }
+    spank_unsetenv(spank, CLIENT_PACKED_VARIABLE);
+    spank_unsetenv(spank, CLIENT_REAL_VARIABLE);
     set_place(spank, job, step);
     set(spank, "PRISM_PRISMD", plugin_conf.prismd);
     set(spank, "PRISM_LIBRARY", plugin_conf.library);

@@ -1,1 +1,2 @@
-$(eval $(call static_library,common,lib/common,error.c log.c clock.c bytes.c file.c))
+$(eval $(call static_library,common,lib/common,error.c log.c clock.c bytes.c file.c names.c))
+$(eval $(call unit_test,common_names,lib/common/test,names.c,common,,))

@@ -177,6 +177,11 @@ static bool is_native(const void *caller)
     return native;
 }
 
+bool device_is_native(const void *caller)
+{
+    return is_native(caller);
+}
+
 bool device_is_logical_to(const void *caller)
 {
     return device_is_mapped() && !frame.depth && !is_native(caller);

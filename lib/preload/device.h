@@ -46,6 +46,8 @@ int device_count(void);
 int device_node_count(void);
 /* The real ordinal for the program's. */
 int device_real(int ordinal);
+/* True if that is code of NVIDIA's (4). */
+bool device_is_native(const void *caller);
 /* True if the caller is to be answered in logical devices. To be used in the exported function itself. */
 #define device_is_logical() device_is_logical_to(__builtin_return_address(0))
 bool device_is_logical_to(const void *caller);

@@ -10,6 +10,7 @@
 
 #include "common/bytes.h"
 #include "common/log.h"
+#include "preload/launcher.h"
 #include "preload/preload.h"
 
 static _Noreturn void cannot_launch(const char *what, const char *name)
@@ -41,7 +42,27 @@ static char **read_arguments(void)
     argv[k++] = (char *)(uintptr_t) "prismd"; /* prismd PROGRAM ARGUMENTS */
     for (size_t at = 0; k <= count; at += strlen((char *)all.data + at) + 1)
         argv[k++] = (char *)all.data + at;
-    return argv; /* kept: exec follows */
+    return argv; /* kept: borrowed by what follows */
+}
+
+/* The environment for prismd. Not by setenv: bash has functions of these names of its own, which do nothing before main(). */
+static char **make_environment(const char *exe)
+{
+    static const char *const gone[] = {"PRISM_LAUNCH=", "PRISM_LAUNCH_PID=", "PRISM_PROGRAM_EXE="};
+    size_t n = 0, k = 0;
+    while (environ[n])
+        n++;
+    char **out = calloc(n + 2, sizeof *out);
+    if (!out || asprintf(&out[k++], "PRISM_PROGRAM_EXE=%s", exe) < 0)
+        abort();
+    for (size_t i = 0; i < n; i++) {
+        bool keep = true;
+        for (size_t g = 0; g < sizeof gone / sizeof *gone; g++)
+            keep &= strncmp(environ[i], gone[g], strlen(gone[g])) != 0;
+        if (keep)
+            out[k++] = environ[i];
+    }
+    return out; /* kept: exec follows */
 }
 
 static _Noreturn void launch(const char *prismd)
@@ -52,10 +73,7 @@ static _Noreturn void launch(const char *prismd)
         cannot_launch("reading", "/proc/self/exe");
     exe[n] = '\0';
     char **argv = read_arguments();
-    unsetenv("PRISM_LAUNCH");
-    unsetenv("PRISM_LAUNCH_PID");
-    setenv("PRISM_PROGRAM_EXE", exe, 1);
-    execv(prismd, argv);
+    execve(prismd, argv, make_environment(exe));
     cannot_launch("running", prismd);
 }
 
@@ -64,6 +82,15 @@ static int is_meant(void)
 {
     const char *wanted = getenv("PRISM_LAUNCH"), *pid = getenv("PRISM_LAUNCH_PID");
     return wanted && !strcmp(wanted, "1") && (!pid || atol(pid) == (long)getpid());
+}
+
+static bool is_python(void)
+{
+    char exe[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
+    exe[n > 0 ? n : 0] = '\0';
+    const char *slash = strrchr(exe, '/');
+    return slash && !strncmp(slash + 1, "python", 6);
 }
 
 __attribute__((constructor)) static void begin(void)
@@ -78,6 +105,9 @@ __attribute__((constructor)) static void begin(void)
         }
         launch(prismd);
     }
-    if (!session_is_off())
-        prism_log_init("prism");
+    if (session_is_off())
+        return;
+    prism_log_init("prism");
+    if (is_python())
+        launcher_skip(read_arguments() + 1);
 }

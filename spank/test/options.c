@@ -166,8 +166,8 @@ static const struct shape_case shape_cases[] = {
     {"64", "64", NULL, NULL, {0}, {0}, "rank 64 is outside the world"},
     /* N from the request */
     {"", NULL, NULL, NULL, {.nodes = 1024, .tasks = 8192, .gpus_per_node = 8, .cpus_per_task = 12}, {.world = 8192, .nodes = 1024, .devices_per_node = 2, .cpus_per_task = 24}, NULL},
-    {"", NULL, NULL, NULL, {.nodes = 1024, .tasks_per_node = 8}, {.world = 8192, .nodes = 1024}, NULL},
-    {"", NULL, NULL, NULL, {.nodes = 16, .tasks_per_node = 1, .gpus_per_node = 8, .cpus_per_task = 96}, {.world = 128, .nodes = 16, .cpus_per_task = 24}, NULL},
+    {"", NULL, NULL, NULL, {.nodes = 1024, .tasks_per_node = 8}, {.world = 8192, .nodes = 1024, .tasks = 8192}, NULL},
+    {"", NULL, NULL, NULL, {.nodes = 16, .tasks_per_node = 1, .gpus_per_node = 8, .cpus_per_task = 96}, {.world = 128, .nodes = 16, .tasks = 16, .cpus_per_task = 24}, NULL},
     {"", NULL, NULL, NULL, {.nodes = 16}, {.world = 128}, NULL},
     {"", NULL, NULL, NULL, {.tasks = 64}, {.world = 64, .nodes = 8}, NULL},
     {"", NULL, NULL, NULL, {.gpus = 64}, {.world = 64, .nodes = 8}, NULL},
@@ -179,6 +179,24 @@ static const struct shape_case shape_cases[] = {
     {"64", NULL, NULL, NULL, {.allocation_nodes = 2}, {.nodes = 8, .physical_nodes = 2, .devices_per_node = 1}, NULL},
     {"", NULL, NULL, NULL, {.allocation_nodes = 2, .tasks = 16}, {.world = 16, .physical_nodes = 2}, NULL},
     {"", NULL, NULL, NULL, {.allocation_nodes = 1, .earlier_world = 8192}, {.world = 8192, .nodes = 1024, .physical_nodes = 1}, NULL},
+    /* A step of a job that Prism has shaped: 1,024 nodes of 8 */
+#define JOB .allocation_nodes = 2, .earlier_world = 8192, .earlier_nodes = 1024, .earlier_tasks = 8192
+#define LAUNCHED .allocation_nodes = 2, .earlier_world = 8192, .earlier_nodes = 1024, .earlier_tasks = 1024
+    {"", NULL, NULL, "8", {JOB}, {.world = 8192, .nodes = 1024, .tasks = 8192, .gpus_per_node = 8, .physical_nodes = 2}, NULL},
+    {"8192", NULL, NULL, "8", {JOB}, {.world = 8192, .nodes = 1024, .tasks = 8192}, NULL},
+    {"64", NULL, NULL, "8", {JOB}, {.world = 64, .nodes = 8, .tasks = 64}, NULL},
+    {"", NULL, NULL, "8", {JOB, .tasks = 1}, {.world = 1, .nodes = 1, .tasks = 1, .gpus_per_node = 1, .physical_nodes = 1}, NULL},
+    {"8192", NULL, NULL, "8", {JOB, .tasks = 1, .nodes = 1}, {.world = 1, .tasks = 1}, NULL},
+    {"", NULL, NULL, "8", {JOB, .tasks_per_node = 1}, {.world = 8192, .nodes = 1024, .tasks = 1024, .gpus_per_node = 8}, NULL},
+    {"", NULL, NULL, "8", {JOB, .nodes = 1024, .tasks = 1024}, {.world = 8192, .nodes = 1024, .tasks = 1024}, NULL},
+    {"", NULL, NULL, "8", {JOB, .tasks = 16}, {.world = 16, .nodes = 16, .tasks = 16, .gpus_per_node = 1}, NULL},
+    {"", NULL, NULL, "8", {JOB, .nodes = 2, .tasks = 16}, {.world = 16, .nodes = 2, .tasks = 16, .gpus_per_node = 8}, NULL},
+    {"", NULL, NULL, "8", {JOB, .nodes = 2, .tasks_per_node = 8}, {.world = 16, .nodes = 2}, NULL},
+    {"", NULL, NULL, "8", {JOB, .nodes = 3, .tasks = 16}, {0}, "16 tasks do not spread evenly over 3 emulated nodes"},
+    {"", NULL, NULL, "8", {LAUNCHED}, {.world = 8192, .nodes = 1024, .tasks = 1024}, NULL},
+    {"", NULL, NULL, "8", {LAUNCHED, .tasks = 4}, {.world = 32, .nodes = 4, .tasks = 4}, NULL},
+    {"", NULL, NULL, "8", {LAUNCHED, .tasks = 1}, {.world = 1, .tasks = 1}, NULL},
+    /* Inside an allocation of one's own */
     {"64", NULL, NULL, NULL, {.allocation_nodes = 2, .forced_nodes = 3}, {0}, "the allocation has only 2 nodes"},
     /* Forced */
     {"64", NULL, NULL, NULL, {.forced_nodes = 4}, {.physical_nodes = 4, .devices_per_node = 1}, NULL},
@@ -213,6 +231,7 @@ static void test_shapes(void **state)
             fail_msg("case %zu: %d '%s'", i, rc, err.text);
         compare(i, "world", s.world, c->want.world);
         compare(i, "nodes", s.nodes, c->want.nodes);
+        compare(i, "tasks", s.tasks, c->want.tasks);
         compare(i, "gpus_per_node", s.gpus_per_node, c->want.gpus_per_node);
         compare(i, "devices", s.devices, c->want.devices);
         compare(i, "physical_nodes", s.physical_nodes, c->want.physical_nodes);

@@ -160,7 +160,7 @@ setup() {
     has "LD_PRELOAD=$STANDIN/lib/libprism.so"
 }
 
-@test "sbatch: #SBATCH lines reach the steps, the script itself is left alone, --prism-emulate=0 is a plain step" {
+@test "sbatch: #SBATCH lines reach the steps, nothing is loaded into the script itself, --prism-emulate=0 is a plain step" {
     cat >job.sh <<'E'
 #!/bin/bash
 #SBATCH --prism-emulate -N 16 --ntasks-per-node=8 --gpus-per-node=8
@@ -177,7 +177,7 @@ E
     run inside sbatch --wait job.sh
     [ "$status" -eq 0 ]
     run cat job.out
-    has "script LD_PRELOAD= nodes=1 world=128"
+    has "script LD_PRELOAD= nodes=16 world=128"
     [ "$(grep -c '^standin:' job.out)" -eq 2 ] || { cat job.out; false; }
     output=$(sed -n '/^== emulated/,/^== size/p' job.out)
     has PRISM_EMULATE=128

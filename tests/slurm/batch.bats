@@ -1,0 +1,206 @@
+# Production job scripts, unchanged, on a private Slurm with software GPUs: what the script sees, its helpers, torchrun, arrays,
+# plain steps in between. The jobs are of 4 nodes with 4 GPUs each, emulated on one node.
+
+load helper
+
+lacks_batch() {
+    local file
+    lacks_plugins
+    for file in bin/prismd test/looper lib/libprism.so lib/softgpu/libcuda.so.1; do
+        [ -e "$PRISM_BUILD/$file" ] || echo "$file is not built"
+    done
+}
+
+setup_file() {
+    [ -z "$(lacks_batch)" ] || return 0
+    local name
+    for name in $(compgen -e | grep -E '^(PRISM_|SLURM_|SOFTGPU_|RANK$|WORLD_SIZE$|LOCAL_RANK$|MASTER_|CUDA_)'); do
+        case $name in PRISM_BUILD | PRISM_SOURCE) ;; *) unset "$name" ;; esac
+    done
+    WORK=$(mktemp -d)
+    export WORK SOFTGPU_TIME_SCALE=0.05 PRISM_NETWORK=$PRISM_SOURCE/tests/fixtures/network.json
+    export looper=$PRISM_BUILD/test/looper
+    mkdir "$WORK/bin"
+    printf '#!/usr/bin/env python3\nimport sys\nsys.exit("torchrun itself has run")\n' >"$WORK/bin/torchrun"
+    chmod 755 "$WORK/bin/torchrun"
+    cluster_start --nodes 2 --gpus 4 --plugins "$PRISM_BUILD/lib/slurm" --libdir "$PRISM_BUILD/lib" \
+        --bindir "$PRISM_BUILD/bin" --softgpu "$PRISM_BUILD/lib/softgpu"
+    eval "$("$onebox" env "$CLUSTER")"
+}
+
+teardown_file() {
+    cluster_stop
+    [ -z "${WORK:-}" ] || rm -rf "$WORK"
+}
+
+setup() {
+    local reason
+    reason=$(lacks_batch | head -n 1)
+    [ -z "$reason" ] || skip "$reason"
+    mkdir -p "$WORK/$BATS_TEST_NUMBER"
+    cd "$WORK/$BATS_TEST_NUMBER"
+}
+
+# batch sbatch arguments...: the job's script is standard input, its output goes to ./out; the job's exit code
+batch() {
+    local code=0
+    { echo '#!/bin/bash'; cat; } >job.sh
+    timeout 100 sbatch --wait --output=out "$@" job.sh >submitted 2>&1 3>&- || code=$?
+    output=$(cat out* submitted)
+    echo "$output"
+    return $code
+}
+shape=(-N4 --ntasks-per-node=4 --gpus-per-node=4)
+
+@test "script and program see the logical job, Slurm allocates the small one" {
+    batch "${shape[@]}" --cpus-per-task=3 --prism-emulate <<'E'
+printf 'script %s %s %s %s %s %s %s %s\n' "$SLURM_NNODES" "$SLURM_JOB_NUM_NODES" "$SLURM_NTASKS" "$SLURM_NTASKS_PER_NODE" \
+    "$SLURM_TASKS_PER_NODE" "$SLURM_JOB_NODELIST" "$SLURM_GPUS_ON_NODE" "$SLURM_CPUS_PER_TASK"
+export MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+echo "master $MASTER_ADDR of $(scontrol show hostnames "$SLURM_JOB_NODELIST" | wc -l)"
+srun sh -c 'echo "rank $SLURM_PROCID $SLURM_NODEID $SLURM_LOCALID of $SLURM_NTASKS on $SLURM_NNODES $SLURM_CPUS_PER_TASK $SLURM_JOB_NODELIST $SLURMD_NODENAME $(hostname) $(uname -n)"'
+squeue -h -j "$SLURM_JOB_ID" -o 'allocated %D'
+E
+    has "script 4 4 16 4 4(x4) node-prism[0-3] 4 3"
+    has "master node-prism0 of 4"
+    has "rank 0 0 0 of 16 on 4 3 node-prism[0-3] node-prism0 node-prism0 node-prism0"
+    has "rank 13 3 1 of 16 on 4 3 node-prism[0-3] node-prism3 node-prism3 node-prism3"
+    has "allocated 1"
+    [ "$(grep -c '^rank ' out)" -eq 16 ]
+}
+
+@test "helpers run once a task asked for, keep their exit code, leave a note and no trace; then the program is emulated" {
+    batch "${shape[@]}" --prism-emulate --prism-trace="$PWD/trace" <<'E'
+srun mkdir -p results
+srun -N1 -n1 sh -c 'echo single $SLURM_PROCID of $SLURM_NTASKS'
+srun --ntasks-per-node=1 sh -c 'echo node $SLURM_NODEID task $SLURM_PROCID of $SLURM_NTASKS'
+srun sh -c 'exit $((SLURM_PROCID == 5 ? 7 : SLURM_PROCID == 6 ? 3 : 0))'
+echo "helper ended with $?"
+srun "$looper" fault 3
+echo "program ended with $?"
+srun sh -c 'echo after >>after'
+E
+    has "single 0 of 1"
+    [ "$(grep -c '^node . task . of 4$' out)" -eq 4 ]
+    has "helper ended with 7"
+    has "program ended with 0"
+    grep -q '^rank 0 iteration 2 sum' out
+    ! grep -q '^rank 1 iteration' out
+    [ -d results ]
+    [ "$(wc -l <after)" -eq 16 ]
+    [ "$(grep -c 'nothing to emulate' trace/steps.log)" -eq 5 ]
+    grep -q 'sh -c exit .*16 tasks.* exit code 7' trace/steps.log
+    grep -q '"complete": *true' trace/trace.json
+    [ -z "$(ls -d trace/.step-* 2>/dev/null)" ]
+}
+
+@test "a second program of the job has a trace of its own; the second run emulates at once" {
+    run_it() {
+        batch "${shape[@]}" --prism-emulate <<'E'
+srun "$looper" fault 2
+srun "$looper" fault 3
+E
+    }
+    run_it
+    [ "$(ls -d prism-trace/job.sh* | wc -l)" -eq 2 ]
+    run_it
+    [ "$(ls -d prism-trace/job.sh* | wc -l)" -eq 2 ]
+    ! grep -qE 'captur|calibrat' out
+    grep -q '^rank 0 iteration 2 sum' out
+}
+
+@test "torchrun is not run: its program is, with a rank a device; a world of another size is refused" {
+    export PATH=$WORK/bin:$PATH
+    batch -N4 --ntasks-per-node=1 --gpus-per-node=4 --prism-emulate --prism-sandbox=0,5 --prism-assistants=0 <<'E'
+MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+srun torchrun --nnodes "$SLURM_NNODES" --nproc-per-node 4 --rdzv-backend c10d --rdzv-endpoint "$MASTER_ADDR:29500" --no-python "$looper" fault 3
+echo "program ended with $?"
+srun bash -c 'torchrun --nnodes=$SLURM_NNODES --nproc-per-node=4 --node-rank $SLURM_NODEID --no-python "$looper" fault 2; exit $?'
+echo "wrapped ended with $?"
+srun torchrun --nnodes 2 --nproc-per-node 4 --no-python "$looper" fault 9
+echo "wrong size ended with $?"
+E
+    has "program ended with 0"
+    has "wrapped ended with 0"
+    has_not "torchrun itself"
+    grep -q '^rank 0 iteration 2 sum' out
+    grep -q '^rank 5 iteration 2 sum' out
+    says "torchrun asks for 2 x 4 ranks (--nnodes, --nproc-per-node), the emulated job has 16"
+    has "wrong size ended with 64"
+}
+
+@test "emulated and plain steps in one job; --export=NONE" {
+    batch "${shape[@]}" --prism-emulate --export=NONE <<E
+export SOFTGPU_TIME_SCALE=0.05 PRISM_NETWORK=$PRISM_NETWORK
+echo "script \$SLURM_NTASKS \$SLURM_JOB_NODELIST"
+srun --prism-emulate=0 /bin/sh -c 'echo "plain \$SLURM_NTASKS \$SLURM_JOB_NUM_NODES \$SLURM_JOB_NODELIST \${PRISM_HOSTNAME:-none}"'
+srun --prism-emulate=0 -n2 /bin/sh -c 'echo "two \$SLURM_PROCID \${LD_PRELOAD:-none}"'
+srun --export=ALL $looper fault 2
+E
+    has "script 16 node-prism[0-3]"
+    [ "$(grep -cE '^plain 1 1 node[01] none$' out)" -eq 1 ]
+    has "two 0 none"
+    has "two 1 none"
+    grep -q '^rank 0 iteration 1 sum' out
+}
+
+@test "names of logical nodes resolve in the program, those of no node do not" {
+    batch "${shape[@]}" --prism-emulate <<'E'
+srun -N2 -n2 --ntasks-per-node=1 python3 -c '
+import os, socket
+own = socket.gethostname()
+assert own == os.uname().nodename == os.environ["SLURMD_NODENAME"], own
+listener = socket.create_server((own, 0))
+for name in ("node-prism0", "node-prism1"):
+    socket.getaddrinfo(name, 80)
+    socket.gethostbyname(name)
+socket.create_connection((own, listener.getsockname()[1]))
+for name in ("node-prism4", "node-prism00"):
+    try:
+        socket.getaddrinfo(name, 80)
+    except socket.gaierror:
+        continue
+    raise SystemExit(name)
+print("resolved", own)'
+E
+    has "resolved node-prism0"
+    has "resolved node-prism1"
+}
+
+@test "job arrays: each task has a trace of its own" {
+    batch "${shape[@]}" --prism-emulate --array=0-1 --output=out.%a <<'E'
+srun "$looper" fault "$((SLURM_ARRAY_TASK_ID + 2))"
+E
+    grep -q '^rank 0 iteration 1 sum' out.0
+    grep -q '^rank 0 iteration 2 sum' out.1
+    [ -e prism-trace/job.sh_0/trace.json ]
+    [ -e prism-trace/job.sh_1/trace.json ]
+}
+
+@test "a program that cannot start ends soon, whatever its size" {
+    ! batch -N128 --ntasks-per-node=8 --gpus-per-node=8 --prism-emulate <<'E'
+srun sh -c 'echo tried >>tried; exit 9'
+exit $?
+E
+    says "no more are started"
+    [ "$(wc -l <tried)" -lt 200 ]
+    grep -q 'exit code 9' prism-trace/job.sh/steps.log
+}
+
+@test "what is not supported is refused with its reason; --test-only works" {
+    echo '0-7 hostname' >programs
+    run timeout 60 srun --prism-emulate=8 -n8 --multi-prog programs 3>&-
+    [ "$status" -eq 255 ]
+    says "--multi-prog is not supported"
+    run timeout 60 srun --prism-emulate=8 hostname : -n1 hostname 3>&-
+    [ "$status" -eq 255 ]
+    says "heterogeneous"
+    run timeout 60 sbatch --prism-emulate=8 --wrap=hostname : -n1 3>&-
+    [ "$status" -ne 0 ]
+    says "heterogeneous"
+    run timeout 60 sbatch --test-only "${shape[@]}" --prism-emulate --wrap=hostname 3>&-
+    [ "$status" -eq 0 ]
+    says "to start at"
+    run timeout 60 srun --test-only -n64 --gpus-per-node=8 --prism-emulate hostname 3>&-
+    [ "$status" -eq 0 ]
+}
