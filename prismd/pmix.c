@@ -748,7 +748,9 @@ void pmix_environment(const struct rank *r)
     setenv("PMIX_BFROP_BUFFER_TYPE", "PMIX_BFROP_BUFFER_NON_DESC", 1);
     /* Open MPI 4 takes a process that neither mpirun nor a resource manager it knows has started for a world of one; Slurm
      * is one it knows, and so is jsrun, by this variable. */
-    if (!getenv("SLURM_JOBID"))
+    if (getenv("SLURM_JOBID"))
+        setenv("SLURM_STEP_ID", "0", 0); /* a batch script's prism run */
+    else
         setenv("JSM_JSRUN_PORT", "1", 0);
     /* Its shared memory is named after the host and the local rank: logical nodes of one machine would share it. */
     if (px.world.servers > 1)

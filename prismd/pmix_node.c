@@ -276,10 +276,11 @@ bool pmix_node_reaped(struct pmix_node *n, pid_t pid, int status)
     /* What it had to say comes before how it ended. */
     evbuffer_read(bufferevent_get_input(n->channel), bufferevent_getfd(n->channel), -1);
     take_messages(n);
+    bool signalled = WIFSIGNALED(status);
     if (!n->daemon->stopping)
-        daemon_fail(n->daemon, PRISM_EXIT_DAEMON, "the PMIx server of logical node %u ended (%s %d)", n->number,
-                    WIFSIGNALED(status) ? "signal" : "exit code",
-                    WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+        daemon_fail(n->daemon, PRISM_EXIT_DAEMON, "the PMIx server of logical node %u ended (%s %d)%s", n->number,
+                    signalled ? "signal" : "exit code", signalled ? WTERMSIG(status) : WEXITSTATUS(status),
+                    !signalled && WEXITSTATUS(status) == 127 ? ": is libpmix installed on this machine?" : "");
     return true;
 }
 

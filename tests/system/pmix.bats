@@ -81,6 +81,34 @@ EOF
     nothing_left
 }
 
+# A capture whose ranks all wait for an event that does not come. Sets $started.
+start_waiting() {
+    rm -rf waiting
+    start_foreground "$prism" run --emulate=8 --gpus-per-node=4 --trace=waiting --phase=capture -- "$client" --nccl --fault none 99
+    local i
+    for i in $(seq 100); do
+        [ "$(cat waiting/logs/capture.rank* 2>/dev/null | grep -c ' of 8 universe ')" -lt 8 ] || return 0
+        sleep 0.1
+    done
+    cat .stderr
+    return 1
+}
+process() { our_processes | sed -n "s|^\([0-9]*\) [^ ]*$1 .*|\1|p" | head -n 1; }
+
+@test "a PMIx server or prismd itself is killed: the run ends and leaves nothing" {
+    start_waiting
+    kill -KILL "$(process prism-pmix)"
+    await_started 20
+    [ "$code" -eq 68 ]
+    grep -qE 'the PMIx server of logical node [01] ended \(signal 9\)' .stderr
+    nothing_left
+    start_waiting
+    kill -KILL "$(process prismd)"
+    await_started 20
+    [ "$code" -ne 0 ]
+    nothing_left
+}
+
 @test "another PMIx server's variables do not reach the ranks; PRISM_PMIX=0" {
     export PMIX_NAMESPACE=slurm.pmix.1.0 PMIX_RANK=3 PMIX_SERVER_URI41='slurm.1;tcp4://127.0.0.1:9' PMIX_GDS_MODULE=ds21 PMI_RANK=3
     capture -- "$client" --nccl --get 7
@@ -139,6 +167,14 @@ mpi_program() {
     run_prism run --emulate=16 --gpus-per-node=4 --sandbox=0 --trace=trace -- ./mpi_sum --nccl
     refused 69 'communicates by MPI, and [0-9]+ of its 16 ranks would not run'
     nothing_left
+}
+
+@test "Open MPI: prism run in a batch script" {
+    mpi_program
+    export SLURM_JOBID=1 SLURM_JOB_ID=1 SLURM_NODELIST=nowhere
+    run_prism run --emulate=4 --gpus-per-node=2 --trace=trace --phase=capture -- ./mpi_sum --nccl
+    [ "$status" -eq 0 ] || { echo "$errors"; false; }
+    grep -qx "rank 3 of 4 sum 10 local 1 of 2" trace/logs/capture.rank3
 }
 
 @test "Open MPI: MPI_Abort ends the run with its code" {

@@ -182,6 +182,7 @@ static void get(pmix_rank_t rank)
 
 int main(int argc, char **argv)
 {
+    setvbuf(stdout, NULL, _IOLBF, 0);
     double began = now_ms();
     pmix_status_t rc = PMIx_Init(&self, NULL, 0);
     if (rc != PMIX_SUCCESS) {
