@@ -16,6 +16,7 @@
 #include <slurm/spank.h>
 
 #include "client.h"
+#include "config.h"
 #include "options.h"
 #include "shape.h"
 
@@ -26,6 +27,7 @@ extern bool slurm_option_isset(slurm_opt_t *opt, const char *name);
 extern bool slurm_option_reset(slurm_opt_t *opt, const char *name);
 extern bool slurm_option_set_by_cli(slurm_opt_t *opt, int optval);
 extern char *spank_option_get(char *optname);
+extern slurm_conf_t slurm_conf __attribute__((weak));
 extern int error_exit __attribute__((weak)); /* the client's exit code when a plugin refuses */
 
 /* What Slurm looks up (cli_filter_prism.map). */
@@ -360,6 +362,19 @@ static void mention_idle_options(const struct options *o)
     }
 }
 
+/* config= of plugstack.conf, else prism.conf beside slurm.conf if it is there (job_submit.c looks there, too), else "". */
+static void find_config(char *path, size_t size)
+{
+    const char *named = getenv(CLIENT_SITE_CONFIG_VARIABLE), *conf = &slurm_conf ? slurm_conf.slurm_conf : NULL;
+    const char *slash = conf ? strrchr(conf, '/') : NULL;
+    snprintf(path, size, "%s", named ? named : "");
+    if (named || !slash)
+        return;
+    snprintf(path, size, "%.*s/prism.conf", (int)(slash - conf), conf);
+    if (access(path, F_OK))
+        *path = 0;
+}
+
 /* Fills o with what counts. 1: emulate, 0: leave alone, -1: refused. The variables are looked at only when emulation was
  * asked for: a stray PRISM_ variable must not stand in the way of other jobs. */
 static int read_options(struct options *o, struct prism_error *err)
@@ -378,7 +393,9 @@ static int read_options(struct options *o, struct prism_error *err)
         mention_idle_options(o);
         return 0;
     }
-    if (options_read_environment(o, err))
+    char config[4096];
+    find_config(config, sizeof config);
+    if (options_read_environment(o, err) || config_read(o, config, err))
         return -1;
     return options_emulate(o);
 }

@@ -1,5 +1,6 @@
 # prismopt: options and their parsers, and the variables they become, without Slurm; the prism command uses it too.
-$(eval $(call static_library,prismopt,spank,parse.c options.c shape.c policy.c client.c))
+$(eval $(call static_library,prismopt,spank,parse.c options.c shape.c policy.c client.c config.c,-DPRISM_CONF_FILE=\"$(sysconfdir)/prism/prism.conf\"))
+$(eval $(call unit_test,spank_config,spank/test,config.c,prismopt common,,-Ispank))
 $(eval $(call unit_test,spank_parse,spank/test,parse.c,prismopt common,,-Ispank))
 $(eval $(call unit_test,spank_policy,spank/test,policy.c,prismopt common,,-Ispank))
 $(eval $(call unit_test,spank_options,spank/test,options.c,prismopt common,,-Ispank))

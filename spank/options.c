@@ -112,13 +112,20 @@ const struct option_row option_table[OPTION_COUNT] = {
     [OPTION_ON_DIVERGENCE] = {"prism-on-divergence", "stop|warn", "when the program does something else than in capture (default stop)", "PRISM_ON_DIVERGENCE", OPTION_REQUIRED, check_divergence},
 };
 
+/* As its source writes it: "--prism-sandbox", "PRISM_SANDBOX", or in prism.conf "sandbox". */
+static const char *name_in(const struct option_row *row, enum option_source from, char out[48])
+{
+    bool line = from == OPTION_FROM_COMMAND_LINE;
+    snprintf(out, 48, "%s%s", line ? "--" : "", line ? row->name : from == OPTION_FROM_FILE ? row->name + sizeof "prism-" - 1 : row->variable);
+    return out;
+}
+
 /* Puts "--prism-emulate=VALUE: " or "PRISM_EMULATE=VALUE: " in front of why. */
 static int refuse(const struct option_row *row, const char *text, enum option_source from, const struct prism_error *why,
                   struct prism_error *err)
 {
-    bool line = from == OPTION_FROM_COMMAND_LINE;
-    return prism_error_set(err, why->code ? why->code : PRISM_EXIT_USAGE, "%s%s=%.80s: %s", line ? "--" : "",
-                           line ? row->name : row->variable, text, why->text);
+    char name[48];
+    return prism_error_set(err, why->code ? why->code : PRISM_EXIT_USAGE, "%s=%.80s: %s", name_in(row, from, name), text, why->text);
 }
 
 int options_set(struct options *o, enum option_id id, const char *text, enum option_source from, struct prism_error *err)
@@ -154,12 +161,10 @@ int options_read_environment(struct options *o, struct prism_error *err)
     return 0;
 }
 
-/* How the user wrote it: "--prism-sandbox" or "PRISM_SANDBOX". */
+/* How the user wrote it. */
 static const char *written(const struct options *o, enum option_id id, char out[48])
 {
-    bool line = o->source[id] == OPTION_FROM_COMMAND_LINE;
-    snprintf(out, 48, "%s%s", line ? "--" : "", line ? option_table[id].name : option_table[id].variable);
-    return out;
+    return name_in(&option_table[id], o->source[id], out);
 }
 
 static int check_sandbox_in(const struct options *o, uint32_t world, struct prism_error *err)

@@ -1,7 +1,8 @@
-/* options.h - Prism's options: one table behind srun, sbatch, salloc, `prism run` and the PRISM_* variables.
+/* options.h - Prism's options: one table behind srun, sbatch, salloc, `prism run`, the PRISM_* variables, prism.conf and the
+ * manual pages.
  *
- * A value comes from the command line (or an #SBATCH line), else from the variable, else it is unset and prismd's default
- * holds. Knows nothing of Slurm; part of the static library prismopt.
+ * A value comes from the command line (or an #SBATCH line), else from the variable, else from prism.conf (config.h), else it
+ * is unset and prismd's default holds. Knows nothing of Slurm; part of the static library prismopt.
  */
 #ifndef PRISM_SPANK_OPTIONS_H
 #define PRISM_SPANK_OPTIONS_H
@@ -33,7 +34,7 @@ enum option_id {
 enum option_argument { OPTION_FLAG, OPTION_REQUIRED, OPTION_OPTIONAL };
 
 /* Where a value came from; a later one replaces those below it, never those above. */
-enum option_source { OPTION_UNSET, OPTION_FROM_ENVIRONMENT, OPTION_FROM_COMMAND_LINE };
+enum option_source { OPTION_UNSET, OPTION_FROM_FILE, OPTION_FROM_ENVIRONMENT, OPTION_FROM_COMMAND_LINE };
 
 struct option_row {
     const char *name;     /* "prism-emulate" */

@@ -12,6 +12,7 @@ static bool was_filtered(void)
     const char *pid = getenv(CLIENT_FILTERED_VARIABLE);
     bool yes = pid && atoi(pid) == (int)getpid();
     unsetenv(CLIENT_FILTERED_VARIABLE);
+    unsetenv(CLIENT_SITE_CONFIG_VARIABLE);
     return yes;
 }
 

@@ -2,7 +2,10 @@
 #include "spank_prism.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "client.h"
 
 /* Only what Slurm looks up leaves the library (spank_prism.map). */
 #pragma GCC visibility push(default)
@@ -97,6 +100,8 @@ int slurm_spank_init(spank_t spank, int argc, char **argv)
     if (!in_client() && spank_context() != S_CTX_REMOTE)
         return ESPANK_SUCCESS;
     read_arguments(argc, argv);
+    if (plugin_conf.on && plugin_conf.config[0] && in_client())
+        setenv(CLIENT_SITE_CONFIG_VARIABLE, plugin_conf.config, 1);
     if (plugin_conf.on)
         register_options(spank);
     return ESPANK_SUCCESS;

@@ -10,6 +10,7 @@
 #include "cli.h"
 #include "paths.h"
 #include "spank/client.h"
+#include "spank/config.h"
 #include "spank/options.h"
 
 #define PREFIX "prism-"
@@ -45,7 +46,7 @@ static int take_options(struct options *o, const char *const *values, struct pri
         if (values[i] && options_set(o, (enum option_id)i, flag ? NULL : values[i], OPTION_FROM_COMMAND_LINE, err) != 0)
             return -1;
     }
-    return options_read_environment(o, err);
+    return options_read_environment(o, err) || config_read(o, NULL, err) ? -1 : 0;
 }
 
 static int check_world(const struct options *o, struct prism_error *err)

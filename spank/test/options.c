@@ -243,7 +243,7 @@ static void test_shapes(void **state)
 static void test_export(void **state)
 {
     struct options o = {0};
-    const struct shape s = {.world = 64, .nodes = 8, .gpus_per_node = 8};
+    const struct shape s = {.world = 64, .nodes = 8, .gpus_per_node = 8, .tasks = 8, .asked_cpus_per_task = 3};
     char want[4096], folder[2048];
     clear_environment();
     set_line(&o, OPTION_EMULATE, NULL);
@@ -253,8 +253,8 @@ static void test_export(void **state)
     client_export(&o, &s, "/trace");
     assert_non_null(getcwd(folder, sizeof folder));
     snprintf(want, sizeof want,
-             "PRISM_SANDBOX=0,3\nPRISM_NETWORK=%s/net.conf\nPRISM_TRACE=/trace\nPRISM_EMULATE=64\nPRISM_WORLD=64\n"
-             "PRISM_LOGICAL_NODES=8\nPRISM_GPUS_PER_NODE=8\n", folder);
+             "PRISM_SANDBOX=0,3\nPRISM_NETWORK=%s/net.conf\nPRISM_TRACE=/trace\nPRISM_TRACE_DEFAULT=1\nPRISM_EMULATE=64\n"
+             "PRISM_WORLD=64\nPRISM_LOGICAL_NODES=8\nPRISM_GPUS_PER_NODE=8\nPRISM_TASKS=8\nPRISM_CPUS_PER_TASK=3\n", folder);
     assert_string_equal(getenv(CLIENT_PACKED_VARIABLE), want);
     assert_string_equal(getenv("PRISM_EMULATE"), "64");
     assert_string_equal(getenv("PRISM_TRACE"), "/trace");
@@ -264,12 +264,31 @@ static void test_export(void **state)
     clear_environment();
 }
 
+static void test_real(void **state)
+{
+    setenv(CLIENT_REAL_VARIABLE, "SLURM_NNODES=1\nSLURM_NOT\nSLURM_JOB_NODELIST=node[0-1]\n", 1);
+    setenv("SLURM_NNODES", "1024", 1);
+    setenv("SLURM_NOT", "here", 1);
+    char *value = client_real("SLURM_JOB_NODELIST");
+    assert_string_equal(value, "node[0-1]");
+    free(value);
+    assert_null(client_real("SLURM_NOT"));
+    assert_null(client_real("SLURM"));
+    client_restore_real();
+    assert_string_equal(getenv("SLURM_NNODES"), "1");
+    assert_null(getenv("SLURM_NOT"));
+    assert_string_equal(getenv("SLURM_JOB_NODELIST"), "node[0-1]");
+    assert_null(getenv(CLIENT_REAL_VARIABLE));
+    unsetenv("SLURM_NNODES");
+    unsetenv("SLURM_JOB_NODELIST");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_table),          cmocka_unit_test(test_precedence),   cmocka_unit_test(test_bare_values),
         cmocka_unit_test(test_refused_values), cmocka_unit_test(test_cross_checks), cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_export),
+        cmocka_unit_test(test_export),         cmocka_unit_test(test_real),
     };
     return cmocka_run_group_tests_name("spank_options", tests, NULL, NULL);
 }
