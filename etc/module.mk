@@ -2,13 +2,25 @@
 # prism command beside itself; the software GPU and the Slurm plugins have rules of their own in their folders.
 PRISM_PROGRAMS = $(filter $(BIN)/prism $(BIN)/prismd $(BIN)/prism-assistant $(BIN)/prism-mover $(BIN)/prism-pmix $(BIN)/moetrain,$(ALL))
 
-.PHONY: install-prism uninstall-prism
+# Where Slurm's own plugins are, for the example of PluginDir.
+SLURM_PLUGINS ?= $(firstword $(wildcard /usr/lib/*/slurm-wlm /usr/lib/*/slurm /usr/lib64/slurm) /usr/lib/slurm)
+
+.PHONY: install-prism uninstall-prism deb
+deb: ## Debian packages prism, prism-slurm (for the Slurm of SLURM_INCLUDE) and prism-softgpu
+	@packaging/deb --build $(BUILD) --version $(VERSION) --slurm-include $(SLURM_INCLUDE)
+
 install: install-prism
 install-prism: all
 	install -d $(DESTDIR)$(bindir) $(DESTDIR)$(libdir) $(DESTDIR)$(datadir)/doc/prism
 	install -m 755 $(PRISM_PROGRAMS) $(DESTDIR)$(bindir)
 	install -m 755 $(LIB)/libprism.so $(DESTDIR)$(libdir)
-	install -m 644 README.md CHANGELOG.md LICENSE $(DESTDIR)$(datadir)/doc/prism
+	install -m 644 README.md CHANGELOG.md LICENSE docs/slurm.md docs/report.md $(DESTDIR)$(datadir)/doc/prism
+	install -d $(DESTDIR)$(datadir)/doc/prism/examples
+	for name in slurm.conf plugstack.conf; do \
+	    sed 's|@PLUGINS@|$(libdir)/prism/slurm|; s|@LIBRARY@|$(libdir)|; s|@BIN@|$(bindir)|; s|@SLURM_PLUGINS@|$(SLURM_PLUGINS)|' \
+	        etc/slurm/$$name.in >$(DESTDIR)$(datadir)/doc/prism/examples/$$name || exit 1; \
+	done
+	install -m 644 etc/slurm/prism.conf $(DESTDIR)$(datadir)/doc/prism/examples
 uninstall: uninstall-prism
 uninstall-prism:
 	rm -f $(addprefix $(DESTDIR)$(bindir)/,$(notdir $(PRISM_PROGRAMS))) $(DESTDIR)$(libdir)/libprism.so

@@ -11,6 +11,11 @@ SPANK_CFLAGS := $(if $(filter-out /usr/include,$(SLURM_INCLUDE)),-isystem $(SLUR
 SPANK_LDFLAGS = -Wl,--version-script=spank/$(1).map -Wl,--exclude-libs,ALL
 
 ifneq ($(wildcard $(SLURM_INCLUDE)/slurm/spank.h),)
+# Plugins of one release must not stay when they are built for another.
+SLURM_STAMP := $(OBJ)/.slurm-$(shell cat $(SLURM_INCLUDE)/slurm/slurm_version.h | cksum | cut -d' ' -f1)
+$(SLURM_STAMP):
+	@mkdir -p $(OBJ); rm -f $(OBJ)/.slurm-*; touch $@
+$(call objects,spank,spank_prism.c spank_client.c spank_stepd.c cli_filter.c job_submit.c): $(SLURM_STAMP)
 # Slurm's symbols come from the process that loads the plugin.
 $(eval $(call shared_library,slurm/spank_prism.so,spank,spank_prism.c spank_client.c spank_stepd.c spank_script.c,prismopt common,$(call SPANK_LDFLAGS,spank_prism),$(SPANK_CFLAGS)))
 $(eval $(call shared_library,slurm/cli_filter_prism.so,spank,cli_filter.c,prismopt common,$(call SPANK_LDFLAGS,cli_filter_prism),$(SPANK_CFLAGS)))

@@ -17,7 +17,7 @@ struct check {
     char mend[512];  /* what to do; empty when good */
 };
 
-#define CHECKS_MAX 16
+#define CHECKS_MAX 32
 /* Fills checks, returns their number. Loads CUDA and NCCL into this process. */
 size_t checks_run(struct check checks[CHECKS_MAX]);
 

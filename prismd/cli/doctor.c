@@ -1,8 +1,10 @@
 /* doctor.c - `prism doctor`: does this machine have what Prism needs; with --measure: how fast are its links. */
 #include <stdio.h>
+#include <string.h>
 
 #include "checks.h"
 #include "cli.h"
+#include "doctor_slurm.h"
 #include "measure.h"
 
 enum { JSON, MEASURE, OUTPUT, MAX_SECONDS, MAX_BYTES };
@@ -17,7 +19,8 @@ static const struct cli_option options[] = {
 };
 static const struct cli_usage usage = {
     .synopsis = "prism doctor [options]",
-    .about = "Check what Prism needs on this machine and say how to mend what is missing. With --measure, time NCCL's\n"
+    .about = "Check what Prism needs on this machine - a login node, a compute node, or in a job - and say how to mend what is\n"
+             "missing. With --measure, time NCCL's\n"
              "operations over groups of devices and write the network profile that --network and PRISM_NETWORK take:\n"
              "  srun -N2 --ntasks-per-node=8 --gpus-per-node=8 prism doctor --measure --output=network.json\n"
              "Without a launcher it starts one process a device of this machine itself.",
@@ -26,21 +29,43 @@ static const struct cli_usage usage = {
 
 static const char *const level[] = { [CHECK_GOOD] = "good", [CHECK_WARN] = "warn", [CHECK_BAD] = "BAD" };
 
-static json_t *checks_json(const struct check *checks, size_t n)
+static const char *const place_names[] = { [PLACE_ALONE] = "machine", [PLACE_LOGIN] = "login node",
+                                           [PLACE_COMPUTE] = "compute node", [PLACE_JOB] = "job" };
+
+static json_t *checks_json(const struct check *checks, size_t n, enum doctor_place place)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < n; i++)
         json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s}", "check", checks[i].name, "result",
                                               level[checks[i].result], "found", checks[i].found, "mend",
                                               checks[i].mend));
-    return json_pack("{s:o}", "checks", list);
+    return json_pack("{s:s, s:o}", "place", place_names[place], "checks", list);
+}
+
+/* GPUs are the compute nodes' affair. */
+static void excuse_login_node(struct check *checks, size_t n)
+{
+    static const char *const of_gpus[] = { "CUDA driver", "CUDA runtime", "NCCL", "stream memory operations" };
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < sizeof(of_gpus) / sizeof(of_gpus[0]); k++)
+            if (checks[i].result != CHECK_GOOD && strcmp(checks[i].name, of_gpus[k]) == 0) {
+                checks[i].result = CHECK_WARN;
+                snprintf(checks[i].mend, sizeof(checks[i].mend), "a login node needs none: srun --gpus-per-node=1 prism doctor");
+            }
 }
 
 static int run_checks(bool json)
 {
-    struct check checks[CHECKS_MAX];
+    static struct check checks[CHECKS_MAX];
+    enum doctor_place place;
     size_t n = checks_run(checks);
+    size_t slurm = doctor_slurm(checks + n, CHECKS_MAX - n, &place);
+    if (place == PLACE_LOGIN)
+        excuse_login_node(checks, n);
+    n += slurm;
     int bad = 0;
+    if (!json)
+        printf("This is a %s.\n", place_names[place]);
     for (size_t i = 0; i < n; i++) {
         bad |= checks[i].result == CHECK_BAD;
         if (json)
@@ -49,7 +74,7 @@ static int run_checks(bool json)
         if (checks[i].mend[0])
             printf("      %-26s -> %s\n", "", checks[i].mend);
     }
-    if (json && print_json(checks_json(checks, n)) != 0)
+    if (json && print_json(checks_json(checks, n, place)) != 0)
         return PRISM_EXIT_SYSTEM;
     return bad ? PRISM_EXIT_SYSTEM : 0;
 }

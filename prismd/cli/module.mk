@@ -1,7 +1,7 @@
 # The `prism` command.
 PRISM_CLI_SOURCES := main.c options.c format.c paths.c load.c run.c report.c report_text.c info.c verify.c \
 	timeline.c predict.c export.c doctor.c checks.c gpu.c measure.c measure_world.c measure_group.c measure_time.c profile.c \
-	command.c acct.c acct_store.c
+	command.c acct.c acct_store.c doctor_slurm.c
 $(eval $(call program,prism,prismd/cli,$(PRISM_CLI_SOURCES),\
 	prismopt trace graph coll c10d common,\
 	-ljansson -lzstd -lxxhash -levent_core -ldl -lm,-I. -isystem lib/abi))

@@ -20,7 +20,8 @@ static int own_folder(char *out, size_t len, struct prism_error *err)
     return 0;
 }
 
-static int find(const char *variable, const char *relative, int mode, char *out, size_t len, struct prism_error *err)
+/* The first of two places beside our own folder, unless the variable names one; also may be NULL. */
+static int find(const char *variable, const char *relative, const char *also, int mode, char *out, size_t len, struct prism_error *err)
 {
     char folder[PATH_MAX];
     const char *named = getenv(variable);
@@ -30,6 +31,12 @@ static int find(const char *variable, const char *relative, int mode, char *out,
         snprintf(out, len, "%s", named);
     else
         snprintf(out, len, "%s/%s", folder, relative);
+    if (also && access(out, mode) != 0 && !(named && named[0])) {
+        char second[2 * PATH_MAX];
+        snprintf(second, sizeof(second), "%s/%s", folder, also);
+        if (access(second, mode) == 0)
+            snprintf(out, len, "%s", second);
+    }
     if (access(out, mode) != 0)
         return prism_error_set(err, PRISM_EXIT_SYSTEM, "%s: %s; reinstall Prism, or name it in %s", out,
                                strerror(errno), variable);
@@ -38,10 +45,10 @@ static int find(const char *variable, const char *relative, int mode, char *out,
 
 int paths_daemon(char *out, size_t len, struct prism_error *err)
 {
-    return find("PRISM_DAEMON", "prismd", X_OK, out, len, err);
+    return find("PRISM_DAEMON", "prismd", NULL, X_OK, out, len, err);
 }
 
 int paths_library(char *out, size_t len, struct prism_error *err)
 {
-    return find("PRISM_LIBRARY", "../lib/libprism.so", R_OK, out, len, err);
+    return find("PRISM_LIBRARY", "../lib/libprism.so", "../lib/prism/libprism.so", R_OK, out, len, err);
 }

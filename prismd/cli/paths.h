@@ -8,7 +8,7 @@
 
 /* <folder of this executable>/prismd, or $PRISM_DAEMON. -1 with err when it is not there or not executable. */
 int paths_daemon(char *out, size_t len, struct prism_error *err);
-/* <folder of this executable>/../lib/libprism.so, or $PRISM_LIBRARY. -1 with err when it cannot be read. */
+/* <folder of this executable>/../lib/libprism.so or ../lib/prism/libprism.so (packages), or $PRISM_LIBRARY. -1 with err when it cannot be read. */
 int paths_library(char *out, size_t len, struct prism_error *err);
 
 #endif

@@ -9,11 +9,11 @@
 int main(void)
 {
     uint16_t flags = 0;
-    List statistics = NULL;
+    void *statistics = NULL; /* a list; its type has changed its name */
     time_t now = time(NULL);
     slurm_init(NULL);
     void *database = slurmdb_connection_get(&flags);
-    int rc = slurmdb_usage_roll(database, now - 3 * 3600, now, 0, &statistics);
+    int rc = slurmdb_usage_roll(database, now - 3 * 3600, now, 0, (void *)&statistics);
     if (rc)
         fprintf(stderr, "roll: %s\n", slurm_strerror(rc));
     slurmdb_connection_commit(database, true);
