@@ -123,7 +123,8 @@ static int fit_devices(const struct shape_request *r, const struct options *o, u
                        struct prism_error *err)
 {
     uint32_t most = r->forced_devices_per_node ? r->forced_devices_per_node
-                    : r->gpus_per_node         ? r->gpus_per_node
+                    : r->most_devices_per_node   ? r->most_devices_per_node
+                    : r->gpus_per_node           ? r->gpus_per_node
                                                : DEFAULT_GPUS_PER_NODE;
     s->physical_nodes = r->allocation_nodes ? r->allocation_nodes : (uint32_t)divide_up(s->devices, most);
     if (s->physical_nodes > s->world)

@@ -6,7 +6,7 @@
  *                    has one task a node (a launcher such as torchrun), or --gpus
  *   gpus per node    --prism-gpus-per-node, else the request's GPUs a node, else 8 (fewer when the world is smaller)
  *   devices          sandbox ranks + assistants (unless given: one a sandbox rank); never more than the world
- *   physical nodes   devices / (GPUs a node of the request, else 8), rounded up, one task each; devices spread evenly.
+ *   physical nodes   devices / (GPUs a node of the partition where known, else of the request, else 8), rounded up, one task each; devices spread evenly.
  *                    PRISM_NODES and PRISM_DEVICES_PER_NODE force them
  * Inside an allocation the step gets one task on each of its nodes.
  *
@@ -29,6 +29,7 @@ struct shape_request {
     uint32_t gpus_per_node; /* --gpus-per-node, or the GPUs of --gres */
     uint32_t gpus;          /* --gpus: in all */
     uint32_t cpus_per_task;
+    uint32_t most_devices_per_node; /* the partition's GPUs a node; 0 = not known */
     uint32_t allocation_nodes; /* nodes of the allocation we are in; 0 = none yet */
     /* Of the enclosing sbatch or salloc that Prism shaped, 0 = none: ranks, logical nodes, logical tasks asked for. */
     uint32_t earlier_world, earlier_nodes, earlier_tasks;

@@ -16,6 +16,7 @@
 /* --- 1. Subcommands (main.c holds the table) --- */
 
 int cli_run(int argc, char **argv);
+int cli_plan(int argc, char **argv);
 int cli_report(int argc, char **argv);
 int cli_info(int argc, char **argv);
 int cli_verify(int argc, char **argv);

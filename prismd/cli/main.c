@@ -11,6 +11,7 @@ static const struct {
     const char *about;
 } commands[] = {
     { "run", cli_run, "capture, calibrate and emulate a program, without Slurm" },
+    { "plan", cli_plan, "nodes, GPUs and minutes of a request, before it is submitted" },
     { "report", cli_report, "print the report of the last emulation" },
     { "info", cli_info, "what a trace holds" },
     { "verify", cli_verify, "check a trace: checksums, structure, payloads" },
