@@ -108,3 +108,29 @@ world_is_right() {
     done
     nothing_left
 }
+
+# A program that never calls NCCL is a step like any other (prismd/tasks.h): its output and its exit code are its own.
+step() { # EXPECTED_CODE mpi_sum arguments...
+    local expected=$1 code=0
+    shift
+    PRISM_NODES=2 PRISM_DEVICES_PER_NODE=2 timeout 60 srun -n 8 --gpus-per-node=8 --prism-emulate=8 --prism-gpus-per-node=4 \
+        --prism-trace="$WORK/step" ./mpi_sum "$@" >out 2>err 3>&- </dev/null || code=$?
+    [ "$code" -eq "$expected" ] || { echo "exit code $code:"; cat err; return 1; }
+}
+
+@test "Open MPI without NCCL: output and exit code are the program's own, no trace is left; MPI_Abort; a rank killed" {
+    [ -x mpi_sum ] || skip "Open MPI is not installed"
+    local rank
+    step 5 --exit 5
+    for rank in 0 1 2 3 4 5 6 7; do
+        grep -qx "rank $rank of 8 sum 36 local $((rank % 4)) of 4" out || { cat out err; false; }
+    done
+    [ ! -e step/trace.json ]
+    step 7 --abort 6
+    grep -q 'rank 6 called PMIx_Abort (MPI_Abort) with status 7' err
+    step 137 --kill 3
+    grep -q 'rank 3 ended with signal 9 in capture, before PMIx_Finalize' err
+    # As after every end by force, Open MPI's own shared memory stays.
+    for segment in $(ls -A /dev/shm | sort | comm -13 shm-before - | grep '^vader_segment\.'); do rm -f "/dev/shm/$segment"; done
+    nothing_left
+}

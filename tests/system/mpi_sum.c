@@ -1,11 +1,12 @@
 /* mpi_sum.c - a plain MPI program: MPI_Init, MPI_Allreduce, who shares a node, MPI_Finalize. Built by the tests with mpicc.
  *
- *   mpi_sum [--nccl | --abort RANK | --exit CODE]
+ *   mpi_sum [--nccl | --abort RANK | --kill RANK | --exit CODE]
  *
  * --nccl: each rank also makes an NCCL communicator of its own, whose id rank 0 could have broadcast.
  */
 #include <dlfcn.h>
 #include <mpi.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,6 +56,8 @@ int main(int argc, char **argv)
         call_nccl();
     if (argc > 2 && !strcmp(argv[1], "--abort") && rank == atoi(argv[2]))
         MPI_Abort(MPI_COMM_WORLD, 7);
+    if (argc > 2 && !strcmp(argv[1], "--kill") && rank == atoi(argv[2]))
+        raise(SIGKILL);
     MPI_Finalize();
     return argc > 2 && !strcmp(argv[1], "--exit") ? atoi(argv[2]) : 0;
 }
