@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,6 +42,27 @@ static void check_parts(struct gpu *gpu, struct check *c)
         return;
     }
     FOUND(c, "%.240s, %.240s", daemon, library);
+}
+
+/* Beside prismd, which starts it. */
+static void check_pmix(struct gpu *gpu, struct check *c)
+{
+    char path[PATH_MAX + 16], line[128] = "";
+    struct prism_error err = { 0 };
+    if (paths_daemon(path, PATH_MAX, &err) != 0) {
+        FOUND(c, "%.500s", err.text);
+        return; /* check_parts tells what to do */
+    }
+    strcpy(strrchr(path, '/') + 1, "prism-pmix");
+    setenv("PRISM_PMIX_SERVER", path, 1);
+    FILE *in = access(path, X_OK) == 0 ? popen("\"$PRISM_PMIX_SERVER\" --version 2>/dev/null", "r") : NULL;
+    if (in && fgets(line, sizeof(line), in))
+        line[strcspn(line, "\n")] = '\0';
+    bool works = in && pclose(in) == 0 && line[0];
+    unsetenv("PRISM_PMIX_SERVER");
+    FOUND(c, "%s", works ? line : in ? "prism-pmix does not start" : "built without PMIx");
+    if (!works)
+        MEND(c, CHECK_WARN, "only for programs that use PMIx (Open MPI): install %s", in ? "libpmix2" : "libpmix-dev and build again");
 }
 
 static void check_driver(struct gpu *gpu, struct check *c)
@@ -216,6 +238,7 @@ static const struct {
     void (*run)(struct gpu *gpu, struct check *c);
 } table[] = {
     { "Prism's own parts", check_parts },
+    { "PMIx", check_pmix },
     { "CUDA driver", check_driver },
     { "CUDA runtime", check_runtime },
     { "NCCL", check_nccl },

@@ -300,20 +300,24 @@ static void serve(void)
 }
 
 /* "OpenPMIx 4.2.2rc2, repo rev: ..." is 4.2. */
-static void put_version(struct bytes *b)
+static void read_version(char version[32])
 {
     const char *text = PMIx_Get_version();
     unsigned major = 0, minor = 0;
-    char version[32];
     text += strcspn(text, "0123456789");
     sscanf(text, "%u.%u", &major, &minor);
-    snprintf(version, sizeof version, "%u.%u", major, minor);
-    bytes_put_string(b, version);
+    snprintf(version, 32, "%u.%u", major, minor);
 }
 
 int main(int argc, char **argv)
 {
     struct bytes b = {0};
+    char version[32];
+    read_version(version);
+    if (argc == 2 && !strcmp(argv[1], "--version")) {
+        printf("prism-pmix with libpmix %s\n", version);
+        return 0;
+    }
     if (argc != 2) {
         fprintf(stderr, "prism-pmix: started by prismd only\n");
         return PRISM_EXIT_USAGE;
@@ -328,7 +332,7 @@ int main(int argc, char **argv)
     uint32_t port = job_start(&job, &module);
     bytes_clear(&b);
     bytes_put_u32(&b, port);
-    put_version(&b);
+    bytes_put_string(&b, version);
     wire_send(PMIX_WIRE_READY, &b);
     bytes_free(&b);
     serve();

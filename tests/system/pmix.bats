@@ -126,6 +126,10 @@ process() { our_processes | sed -n "s|^\([0-9]*\) [^ ]*$1 .*|\1|p" | head -n 1; 
     mkdir bin
     cp "$PRISM_BUILD/bin/prism" "$PRISM_BUILD/bin/prismd" bin
     ln -s "$PRISM_BUILD/lib" lib
+    run "$PWD/bin/prism" doctor
+    grep -q 'PMIx.*built without PMIx' <<<"$output"
+    run "$PRISM_BUILD/bin/prism" doctor
+    grep -qE 'PMIx.*prism-pmix with libpmix [0-9]+\.[0-9]+' <<<"$output"
     prism=$PWD/bin/prism capture -- "$client" --nccl
     refused 69 'uses PMIx, and .*prism-pmix is missing: .*install libpmix-dev'
 }
