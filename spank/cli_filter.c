@@ -5,6 +5,8 @@
  * options themselves belong to spank_prism.so and are read back through spank_option_get.
  */
 #include <ctype.h>
+#include <errno.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +20,7 @@
 #include "client.h"
 #include "config.h"
 #include "options.h"
+#include "script.h"
 #include "shape.h"
 
 typedef struct slurm_opt_s slurm_opt_t;
@@ -48,7 +51,38 @@ void cli_filter_p_post_submit(int offset, uint32_t job, uint32_t step);
 int init(void) { return SLURM_SUCCESS; }
 int fini(void) { return SLURM_SUCCESS; }
 int cli_filter_p_setup_defaults(slurm_opt_t *opt, bool early) { return SLURM_SUCCESS; }
-void cli_filter_p_post_submit(int offset, uint32_t job, uint32_t step) {}
+
+/* --- the shell of salloc: a child of that, with the variables of the allocation --- */
+
+static int get_variable(void *ctx, const char *name, char *value, size_t size)
+{
+    const char *text = getenv(name);
+    if (text)
+        snprintf(value, size, "%s", text);
+    return !text ? 0 : strlen(text) < size ? 1 : -1;
+}
+
+static void set_variable(void *ctx, const char *name, const char *value)
+{
+    if (value)
+        setenv(name, value, 1);
+    else
+        unsetenv(name);
+}
+
+/* In the child, after salloc has put Slurm's variables into its environment and before it runs the command. */
+static void show_job(void)
+{
+    const struct script_environment e = {get_variable, set_variable, NULL};
+    if (getenv(CLIENT_PACKED_VARIABLE) && getenv("SLURM_JOB_ID") && !getenv(CLIENT_REAL_VARIABLE))
+        script_show_job(&e);
+}
+
+void cli_filter_p_post_submit(int offset, uint32_t job, uint32_t step)
+{
+    if (!strcmp(program_invocation_short_name, "salloc"))
+        pthread_atfork(NULL, NULL, show_job);
+}
 
 /* One line on the user's terminal; the client then ends with 255, as for every option that Slurm itself refuses. */
 static int refuse(const char *text)
@@ -420,12 +454,15 @@ int cli_filter_p_pre_submit(slurm_opt_t *opt, int offset)
     snprintf(pid, sizeof pid, "%d", (int)getpid());
     setenv(CLIENT_FILTERED_VARIABLE, pid, 1);
     int rc = read_options(&o, &err);
-    if (slurm_option_isset(opt, "interactive"))
-        rc = rc < 0 ? rc : 0; /* the shell of salloc with use_interactive_step: its steps are emulated, not itself */
-    else if (!rc)
+    if (slurm_option_isset(opt, "interactive")) {
+        /* The shell of salloc with use_interactive_step: a step that slurmstepd shows the job; its own steps are emulated. */
+        rc = rc < 0 ? rc : 0;
+        client_restore_real();
+    } else if (!rc) {
         leave_alone(opt);
-    else if (rc > 0)
+    } else if (rc > 0) {
         rc = refuse_kind(opt, offset, &err) || emulate(opt, &o, &err) ? -1 : 0;
+    }
     options_clear(&o);
     return rc < 0 ? refuse(err.text) : SLURM_SUCCESS;
 }

@@ -28,7 +28,5 @@ void client_post_options(spank_t spank);
 
 /* slurmstepd (spank_stepd.c): in the task's process, as the user, before exec. */
 void stepd_task_init(spank_t spank);
-/* The same for a batch script (spank_script.c): it gets to see the logical job. */
-void stepd_script(spank_t spank);
 
 #endif

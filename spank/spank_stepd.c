@@ -13,6 +13,7 @@
 
 #include "client.h"
 #include "common/names.h"
+#include "script.h"
 #include "spank_prism.h"
 
 #define VALUE_MAX 65536
@@ -105,6 +106,20 @@ static const char *missing_part(void)
     return access(plugin_conf.prismd, X_OK) ? plugin_conf.prismd : NULL;
 }
 
+static int get_variable(void *spank, const char *name, char *value, size_t size)
+{
+    spank_err_t rc = spank_getenv(spank, name, value, (int)size);
+    return rc == ESPANK_SUCCESS ? 1 : rc == ESPANK_NOSPACE ? -1 : 0;
+}
+
+static void set_variable(void *spank, const char *name, const char *value)
+{
+    if (value)
+        set(spank, name, value);
+    else
+        spank_unsetenv(spank, name);
+}
+
 void stepd_task_init(spank_t spank)
 {
     uint32_t job, step;
@@ -114,7 +129,8 @@ void stepd_task_init(spank_t spank)
         return;
     unpack(spank, text);
     if (kind == STEP_SCRIPT) {
-        stepd_script(spank); /* its own steps read the packed variable */
+        const struct script_environment e = {get_variable, set_variable, spank};
+        script_show_job(&e); /* its own steps read the packed variable */
         return;
     }
     spank_unsetenv(spank, CLIENT_PACKED_VARIABLE);

@@ -204,3 +204,52 @@ E
     run timeout 60 srun --test-only -n64 --gpus-per-node=8 --prism-emulate hostname 3>&-
     [ "$status" -eq 0 ]
 }
+
+shell_of_salloc() {
+    run timeout 60 salloc "${shape[@]}" --prism-emulate bash -c '
+        echo "shell $SLURM_NTASKS $SLURM_JOB_NUM_NODES $SLURM_JOB_NODELIST"
+        srun sh -c "echo task \$SLURM_PROCID of \$SLURM_NTASKS on \$(hostname)"
+        srun --prism-emulate=0 sh -c "echo plain \$SLURM_NTASKS \$SLURM_JOB_NUM_NODES"' 3>&-
+    [ "$status" -eq 0 ]
+    has "shell 16 4 node-prism[0-3]"
+    has "task 15 of 16 on node-prism3"
+    has "plain 1 1"
+}
+
+@test "salloc: its shell sees the logical job" { shell_of_salloc; }
+
+@test "salloc with use_interactive_step: the shell is a step, and no rank" {
+    echo 'LaunchParameters=use_interactive_step' >>"$CLUSTER/etc/slurm.conf"
+    timeout 30 scontrol reconfigure 3>&-
+    # Its shell reads standard input, which its steps must not.
+    printf '%s\n' 'echo "shell $SLURM_NTASKS $SLURM_JOB_NODELIST"' \
+        'srun sh -c "echo task \$SLURM_PROCID of \$SLURM_NTASKS" </dev/null' 'exit 5' >shell
+    run timeout 60 salloc "${shape[@]}" --prism-emulate 3>&- <shell
+    sed -i '/use_interactive_step/d' "$CLUSTER/etc/slurm.conf"
+    timeout 30 scontrol reconfigure 3>&-
+    [ "$status" -eq 5 ]
+    has "shell 16 node-prism[0-3]"
+    has "task 15 of 16"
+}
+
+@test "an ordinary user's job" {
+    [ "$(id -u)" -eq 0 ] || skip "the other tests have run as one"
+    local user=prism-batch-$$ code=0
+    useradd --no-create-home --shell /bin/sh "$user"
+    chmod 755 "$WORK"
+    mv "$CLUSTER/softgpu" "$CLUSTER/softgpu.root"
+    mkdir -m 700 "$CLUSTER/softgpu"
+    chown "$user" . "$CLUSTER/softgpu"
+    printf '#!/bin/bash\necho "script $(id -un) $SLURM_NTASKS"\nsrun mkdir -p results\nsrun "$looper" fault 2\n' >job.sh
+    chmod 644 job.sh
+    runuser -u "$user" -- timeout 60 sbatch --wait --output=out "${shape[@]}" --prism-emulate job.sh >submitted 2>&1 3>&- || code=$?
+    rm -rf "$CLUSTER/softgpu"
+    mv "$CLUSTER/softgpu.root" "$CLUSTER/softgpu"
+    userdel "$user"
+    output=$(cat out submitted)
+    echo "$output"
+    [ $code -eq 0 ]
+    has "script $user 16"
+    grep -q '^rank 0 iteration 1 sum' out
+    [ -d results ] && [ -e prism-trace/job.sh/trace.json ]
+}
