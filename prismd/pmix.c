@@ -14,6 +14,7 @@
 #include "prismd/pmix_identity.h"
 #include "prismd/pmix_private.h"
 #include "prismd/pmix_trace.h"
+#include "prismd/tasks.h"
 
 enum end { END_PLAIN, END_ABORTED, END_UNFINISHED /* in order, but not PMIx_Finalize */ };
 
@@ -244,6 +245,7 @@ static void on_server(struct daemon *d, uint32_t server, enum pmix_wire_type typ
         uint32_t rank = bytes_get_u32(r);
         if (rank < px.world.world)
             px.joined[rank] = PMIX_CONNECTED;
+        tasks_start_deferred(d);
     } else if (type == PMIX_WIRE_FENCE) {
         on_server_fence(d, server, r);
     } else if (type == PMIX_WIRE_GET) {

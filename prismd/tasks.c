@@ -24,7 +24,7 @@ bool tasks_defers(const struct daemon *d, uint32_t rank)
     return d->phase == PHASE_CAPTURE && d->conf->tasks < d->conf->world && rank % d->conf->gpus_per_node;
 }
 
-static void start_deferred(struct daemon *d)
+void tasks_start_deferred(struct daemon *d)
 {
     for (uint32_t i = 0; i < d->conf->world; i++) {
         struct rank *r = d->ranks[i];
@@ -45,7 +45,7 @@ void tasks_became(struct daemon *d)
                     d->tasks.failed, d->tasks.exit);
         return;
     }
-    start_deferred(d);
+    tasks_start_deferred(d);
 }
 
 static void start_no_more(struct daemon *d)

@@ -23,6 +23,8 @@ void tasks_begin(struct daemon *d);
 bool tasks_defers(const struct daemon *d, uint32_t rank);
 /* A rank said HELLO: starts those that waited, and ends the run if a task had failed before. */
 void tasks_became(struct daemon *d);
+/* A process waits for the others of the job (PMIx): starts those that waited; all are tasks still. */
+void tasks_start_deferred(struct daemon *d);
 /* A process ended with that wait(2) status. True: it was a task, there is nothing more to judge. */
 bool tasks_took_end(struct daemon *d, const struct rank *r, int status);
 

@@ -134,3 +134,12 @@ step() { # EXPECTED_CODE mpi_sum arguments...
     for segment in $(ls -A /dev/shm | sort | comm -13 shm-before - | grep '^vader_segment\.'); do rm -f "/dev/shm/$segment"; done
     nothing_left
 }
+
+@test "Open MPI in a request with one task a node: as many ranks as GPUs, all are started" {
+    [ -x mpi_sum ] || skip "Open MPI is not installed"
+    PRISM_NODES=2 PRISM_DEVICES_PER_NODE=2 timeout 60 srun -N2 --ntasks-per-node=1 --gpus-per-node=4 --prism-emulate \
+        --prism-trace="$WORK/launcher" ./mpi_sum >out 2>err 3>&- </dev/null || { cat err; false; }
+    grep -qx 'rank 7 of 8 sum 36 local 3 of 4' out
+    [ "$(grep -c ' of 8 sum 36 ' out)" -eq 8 ]
+    nothing_left
+}
