@@ -6,8 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <event2/event.h>
@@ -21,6 +19,7 @@
 #include "prismd/enough.h"
 #include "prismd/link.h"
 #include "prismd/local.h"
+#include "prismd/manifest.h"
 #include "prismd/network.h"
 #include "prismd/pmix.h"
 #include "prismd/predict.h"
@@ -42,7 +41,6 @@ static struct {
     struct trace_manifest manifest;
     struct report report;
     struct tasks tasks; /* of all nodes */
-    char *aside;        /* the trace that was asked for, while capture writes into a folder of the step's own */
     int task_exit;      /* of a step that was none to emulate */
 } lead;
 
@@ -218,56 +216,6 @@ static int run_phase(struct daemon *d, enum msg_phase kind, enum msg_transport t
     return d->failure.code ? -1 : 0;
 }
 
-static char *random_id(void)
-{
-    uint64_t x = 0;
-    char text[17];
-    if (getrandom(&x, sizeof x, 0) != (ssize_t)sizeof x)
-        x = (uint64_t)clock_now_ns();
-    snprintf(text, sizeof text, "%016llx", (unsigned long long)x);
-    return strdup(text);
-}
-
-static char *now_text(void)
-{
-    char text[32];
-    time_t t = time(NULL);
-    struct tm tm;
-    gmtime_r(&t, &tm);
-    strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &tm);
-    return strdup(text);
-}
-
-static char **copy_list(char *const *list)
-{
-    size_t n = 0;
-    while (list[n])
-        n++;
-    char **out = calloc(n + 1, sizeof *out);
-    for (size_t i = 0; out && i < n; i++)
-        out[i] = strdup(list[i]);
-    return out;
-}
-
-static void fill_manifest(struct daemon *d, struct trace_manifest *m)
-{
-    static char *const none[] = {NULL};
-    trace_manifest_clear(m);
-    m->version = TRACE_VERSION;
-    m->world = d->conf->world;
-    m->gpus_per_node = d->conf->gpus_per_node;
-    m->nodes = d->conf->nodes;
-    m->sandbox = malloc(d->conf->nsandbox * sizeof *m->sandbox);
-    memcpy(m->sandbox, d->conf->sandbox, d->conf->nsandbox * sizeof *m->sandbox);
-    m->nsandbox = d->conf->nsandbox;
-    m->argv = copy_list(d->conf->argv);
-    m->env = copy_list(none);
-    m->cwd = getcwd(NULL, 0);
-    m->program_id = trace_program_id(d->conf->argv);
-    m->created = now_text();
-    m->trace_id = random_id();
-}
-
 static int write_graph(struct daemon *d, struct prism_error *err)
 {
     char path[PATH_MAX];
@@ -344,35 +292,13 @@ static void remove_payloads(const struct daemon *d)
 
 /* --- steps that are no emulation (tasks.h) --- */
 
-/* From here on capture writes into a folder beside the trace, which another program has, or which may not be written yet. */
-static int set_aside(struct daemon *d)
-{
-    char *own;
-    if (asprintf(&own, "%s/.step-%s", d->conf->trace, d->conf->step) < 0)
-        abort();
-    lead.aside = d->conf->trace;
-    d->conf->trace = own;
-    return 0;
-}
-
-static void put_aside_back(struct daemon *d)
-{
-    if (!lead.aside)
-        return;
-    tasks_remove(d->conf->trace);
-    free(d->conf->trace);
-    d->conf->trace = lead.aside;
-    lead.aside = NULL;
-    rmdir(d->conf->trace); /* if it held nothing but that */
-}
-
 /* Capture has ended without a failure: was it one? */
 static bool was_none(struct daemon *d, struct prism_error *err)
 {
     if (!d->conf->is_step || communicates(d->graph))
         return false;
     char path[PATH_MAX];
-    if (tasks_finish(d, &lead.tasks, lead.aside ? lead.aside : d->conf->trace, err))
+    if (tasks_finish(d, &lead.tasks, err))
         daemon_fail(d, err->code, "%s", err->text);
     path_in_trace(d, "trace.json", path);
     unlink(path);
@@ -393,7 +319,7 @@ static int capture(struct daemon *d)
         abort();
     for (uint32_t i = 0; i < d->conf->world; i++)
         all[i] = i;
-    fill_manifest(d, &lead.manifest);
+    manifest_fill(d->conf, &lead.manifest);
     /* Incomplete until it is complete: whatever happens, the folder never looks whole before. */
     int rc = trace_manifest_write(d->conf->trace, &lead.manifest, &err);
     if (rc)
@@ -413,7 +339,7 @@ static int capture(struct daemon *d)
         rc = daemon_fail(d, err.code, "%s", err.text);
     if (rc)
         remove_payloads(d);
-    put_aside_back(d);
+    tasks_put_back(d);
     if (none && !d->failure.code)
         return 1;
     lead.report.capture_seconds = (double)(clock_now_ns() - began) / 1e9;
@@ -509,14 +435,6 @@ static int emulate(struct daemon *d)
 
 static int look_at_trace(struct daemon *d);
 
-static bool belongs_to_another(const struct daemon *d)
-{
-    char *id = trace_program_id(d->conf->argv);
-    bool other = lead.manifest.complete && (strcmp(lead.manifest.program_id, id) || lead.manifest.world != d->conf->world);
-    free(id);
-    return other;
-}
-
 /* A job's second program gets a trace of its own, where the user has not named one. */
 static int take_another(struct daemon *d)
 {
@@ -537,7 +455,8 @@ static int postpone(struct daemon *d, const struct prism_error *err)
         return daemon_fail(d, err->code, "%s", err->text);
     d->refusal = *err;
     lead.manifest.complete = lead.manifest.calibrated = false;
-    return set_aside(d);
+    tasks_set_aside(d);
+    return 0;
 }
 
 /* What the trace has already; an absent or foreign trace is an error only for the phases that need one. */
@@ -553,7 +472,7 @@ static int look_at_trace(struct daemon *d)
     char path[PATH_MAX];
     path_in_trace(d, "trace.json", path);
     bool unstarted = rc && access(path, F_OK);
-    if (rc && d->conf->trace_is_default && !fresh && !unstarted && belongs_to_another(d))
+    if (rc && d->conf->trace_is_default && !fresh && !unstarted && manifest_is_anothers(d->conf, &lead.manifest))
         return take_another(d);
     if (rc && (d->conf->phase == CONF_CAPTURE || (d->conf->phase == CONF_AUTO && (fresh || unstarted || !lead.manifest.complete))))
         return 0;

@@ -5,6 +5,7 @@
 #include <ftw.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -108,14 +109,17 @@ static void show_output(const char *path)
     unlink(path);
 }
 
-static int leave_note(const struct daemon *d, const struct tasks *sum, const char *folder, struct prism_error *err)
+/* The trace that was asked for, while capture writes elsewhere. */
+static char *aside;
+
+static int leave_note(const struct daemon *d, const struct tasks *sum, struct prism_error *err)
 {
     char path[PATH_MAX], when[32];
     time_t now = time(NULL);
     struct tm tm;
     gmtime_r(&now, &tm);
     strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &tm);
-    snprintf(path, sizeof path, "%s/steps.log", folder);
+    snprintf(path, sizeof path, "%s/steps.log", aside ? aside : d->conf->trace);
     FILE *f = fopen(path, "a");
     if (!f)
         return prism_error_set(err, PRISM_EXIT_TRACE, "cannot write %s: %s", path, strerror(errno));
@@ -127,7 +131,7 @@ static int leave_note(const struct daemon *d, const struct tasks *sum, const cha
     return fclose(f) ? prism_error_set(err, PRISM_EXIT_TRACE, "cannot write %s: %s", path, strerror(errno)) : 0;
 }
 
-int tasks_finish(const struct daemon *d, const struct tasks *sum, const char *folder, struct prism_error *err)
+int tasks_finish(const struct daemon *d, const struct tasks *sum, struct prism_error *err)
 {
     for (uint32_t i = 0; i < d->conf->world; i++) {
         char path[PATH_MAX];
@@ -135,7 +139,7 @@ int tasks_finish(const struct daemon *d, const struct tasks *sum, const char *fo
         show_output(path);
     }
     log_info("%u tasks ended without NCCL: nothing to emulate", sum->became + sum->well + sum->failed);
-    return leave_note(d, sum, folder, err);
+    return leave_note(d, sum, err);
 }
 
 static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *at)
@@ -146,7 +150,20 @@ static int remove_entry(const char *path, const struct stat *st, int type, struc
     return remove(path) && errno != ENOENT ? -1 : 0;
 }
 
-void tasks_remove(const char *folder)
+void tasks_set_aside(struct daemon *d)
 {
-    nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    aside = d->conf->trace;
+    if (asprintf(&d->conf->trace, "%s/.step-%s", aside, d->conf->step) < 0)
+        abort();
+}
+
+void tasks_put_back(struct daemon *d)
+{
+    if (!aside)
+        return;
+    nftw(d->conf->trace, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    free(d->conf->trace);
+    d->conf->trace = aside;
+    aside = NULL;
+    rmdir(d->conf->trace); /* if it held nothing but that */
 }

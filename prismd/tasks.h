@@ -32,9 +32,12 @@ bool tasks_took_end(struct daemon *d, const struct rank *r, int status);
 
 void tasks_put(const struct daemon *d, struct bytes *out);
 void tasks_take(struct tasks *sum, struct bytes_reader *b);
-/* Writes the outputs to standard output in the order of ranks, removes them, and leaves the line in folder/steps.log. */
-int tasks_finish(const struct daemon *d, const struct tasks *sum, const char *folder, struct prism_error *err);
-/* Remove folder and all that is in it. */
-void tasks_remove(const char *folder);
+/* From here on capture writes into a folder of the step's own in the trace's, which another program has, or which may not be
+ * written yet: conf->trace names it until tasks_put_back, which removes it. */
+void tasks_set_aside(struct daemon *d);
+void tasks_put_back(struct daemon *d); /* nothing where nothing was set aside */
+/* Writes the outputs to standard output in the order of ranks, removes them, and leaves the line in steps.log of the trace that was
+ * asked for. */
+int tasks_finish(const struct daemon *d, const struct tasks *sum, struct prism_error *err);
 
 #endif
