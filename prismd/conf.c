@@ -201,7 +201,6 @@ static int refuse_unbuilt(struct prism_error *err)
         const char *name, *option, *instead;
     } unbuilt[] = {
         {"PRISM_FOLD", "--prism-fold", "capture runs every rank; leave the option out"},
-        {"PRISM_SCRATCH", "--prism-scratch", "every phase runs in the working directory; leave the option out"},
     };
     for (size_t i = 0; i < sizeof unbuilt / sizeof *unbuilt; i++)
         if (get(unbuilt[i].name) && strcmp(get(unbuilt[i].name), "0"))
@@ -220,6 +219,7 @@ int conf_read(struct conf *c, char **argv, struct prism_error *err)
     c->network = get("PRISM_NETWORK") ? absolute(get("PRISM_NETWORK")) : NULL;
     c->report = get("PRISM_REPORT") ? absolute(get("PRISM_REPORT")) : NULL;
     c->library = get("PRISM_LIBRARY") ? strdup(get("PRISM_LIBRARY")) : default_library();
+    c->scratch = get("PRISM_SCRATCH") && strcmp(get("PRISM_SCRATCH"), "0");
     c->is_step = get("PRISM_STEP_ID");
     c->trace_is_default = get("PRISM_TRACE_DEFAULT");
     c->node_base = get("PRISM_NODE_BASE") ? strdup(get("PRISM_NODE_BASE")) : NULL;

@@ -42,6 +42,7 @@ struct conf {
 
     uint32_t tasks;         /* PRISM_TASKS: processes asked for: world, or one a logical node (a launcher) */
     uint32_t cpus_per_task; /* PRISM_CPUS_PER_TASK: of a logical task; 0 = not said */
+    bool scratch;           /* PRISM_SCRATCH: phases run in copies of the working directory (scratch.h) */
     bool is_step;           /* PRISM_STEP_ID is set: a step of a Slurm job, which may be no emulation after all (tasks.h) */
     bool trace_is_default;  /* PRISM_TRACE_DEFAULT: not the user's choice */
     char *node_base;        /* PRISM_NODE_BASE: names of logical nodes (common/names.h), or NULL: the machine's own */

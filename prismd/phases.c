@@ -26,6 +26,7 @@
 #include "prismd/report.h"
 #include "prismd/switching.h"
 #include "prismd/result.h"
+#include "prismd/scratch.h"
 #include "prismd/slices.h"
 #include "prismd/store.h"
 #include "prismd/tasks.h"
@@ -187,6 +188,8 @@ static int run_phase(struct daemon *d, enum msg_phase kind, enum msg_transport t
     lead.done = 0;
     lead.into = into;
     lead.tasks = (struct tasks){0};
+    if (scratch_begin(d, kind, &err))
+        return daemon_fail(d, err.code, "%s", err.text);
     pthread_mutex_lock(&d->lock);
     store_destroy(d->store);
     d->store = store_create(d, &err);
@@ -213,6 +216,8 @@ static int run_phase(struct daemon *d, enum msg_phase kind, enum msg_transport t
     while (lead.done + link_lost(d) < d->conf->nodes || d->ops)
         if (event_base_dispatch(d->base) < 0)
             break;
+    if (kind != PHASE_CAPTURE)
+        scratch_end(d, kind);
     return d->failure.code ? -1 : 0;
 }
 
@@ -332,6 +337,9 @@ static int capture(struct daemon *d)
         rc = run_phase(d, PHASE_CAPTURE, TRANSPORT_PACED, all, d->conf->world, false, NULL);
     free(all);
     bool none = !rc && was_none(d, &err);
+    if (none && scratch_keep(d, &err))
+        daemon_fail(d, err.code, "%s", err.text);
+    scratch_end(d, PHASE_CAPTURE);
     if (!rc && !none && lead.tasks.failed)
         rc = daemon_fail(d, PRISM_EXIT_RANK, "%u processes ended with exit code %d before they used CUDA, others use NCCL",
                          lead.tasks.failed, d->program_exit = lead.tasks.exit);

@@ -14,6 +14,7 @@
 #include "prismd/place.h"
 #include "prismd/pmix.h"
 #include "prismd/rank.h"
+#include "prismd/scratch.h"
 #include "prismd/store.h"
 
 extern char **environ;
@@ -38,7 +39,7 @@ static void drop_prism_variables(void)
         "PRISM_DEVICES_PER_NODE", "PRISM_LINK_SECONDS", "PRISM_PREFETCH",
         "PRISM_SWITCHING", "PRISM_HOST_POOL", "PRISM_SPILL", "PRISM_DEVICE_MEMORY", "PRISM_CONTEXT_BYTES", "PRISM_EVICTION_SEED", "PRISM_BALLAST",
         "PRISM_ACCOUNTING_SECONDS",
-        "PRISM_TASKS", "PRISM_CPUS_PER_TASK", "PRISM_TRACE_DEFAULT", "PRISM_NODE_BASE", "PRISM_NODE_COUNT", "PRISM_FILTERED",
+        "PRISM_SCRATCH_BYTES", "PRISM_TASKS", "PRISM_CPUS_PER_TASK", "PRISM_TRACE_DEFAULT", "PRISM_NODE_BASE", "PRISM_NODE_COUNT", "PRISM_FILTERED",
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         unsetenv(names[i]);
@@ -203,6 +204,10 @@ static void become_program(struct rank *r, pid_t parent)
     int null = open("/dev/null", O_RDONLY);
     if (null >= 0 && r->log_path)
         dup2(null, STDIN_FILENO);
+    if (scratch_enter(r->daemon->conf, r->daemon->phase)) {
+        dprintf(STDERR_FILENO, "prism: rank %u cannot enter its copy of the working directory: %s\n", r->number, strerror(errno));
+        _exit(PRISM_EXIT_SYSTEM);
+    }
     execve(r->daemon->conf->executable, r->daemon->conf->argv, environ);
     dprintf(STDERR_FILENO, "prism: cannot run %s: %s\n", r->daemon->conf->executable, strerror(errno));
     _exit(errno == ENOENT ? 127 : 126);
