@@ -18,6 +18,7 @@
 #include "prismd/network.h"
 #include "prismd/phases.h"
 #include "prismd/rank.h"
+#include "prismd/step.h"
 #include "prismd/watch.h"
 
 static void raise_file_limit(void)
@@ -63,7 +64,7 @@ static void daemon_fini(struct daemon *d)
 
 int main(int argc, char **argv)
 {
-    struct conf conf;
+    struct conf conf = {0};
     struct daemon d = {.conf = &conf};
     struct prism_error err = {0};
     prism_log_init("prism");
@@ -73,12 +74,14 @@ int main(int argc, char **argv)
     }
     raise_file_limit();
     int code;
-    if (conf_read(&conf, argv + 1, &err) || elf_check(conf.executable, &err) ||
+    if (step_check_version(&err) || conf_read(&conf, argv + 1, &err) || elf_check(conf.executable, &err) ||
         (conf.nodes > 1 && file_make_dirs(conf.trace, 0755, &err)) || daemon_init(&d, &err)) {
         log_error("%s", err.text);
         code = err.code == PRISM_EXIT_INTERRUPTED && d.program_exit > 0 ? d.program_exit : err.code;
     } else {
+        step_watch(&d);
         code = phases_run(&d);
+        step_unwatch();
     }
     daemon_fini(&d);
     conf_clear(&conf);

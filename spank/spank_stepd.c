@@ -137,6 +137,7 @@ void stepd_task_init(spank_t spank)
     spank_unsetenv(spank, CLIENT_REAL_VARIABLE);
     set_place(spank, job, step);
     set(spank, "PRISM_PRISMD", plugin_conf.prismd);
+    set(spank, "PRISM_PLUGIN_VERSION", PRISM_VERSION);
     set(spank, "PRISM_LIBRARY", plugin_conf.library);
     if (plugin_conf.config[0])
         set(spank, "PRISM_CONFIG", plugin_conf.config);

@@ -11,3 +11,7 @@ echo "== coll: reductions"
 "$build/test/coll_bench_reduce"
 echo "== trace: 1 GiB of payloads, 2 threads"
 "$build/test/bench_payload" "$work" 1024 2
+if command -v slurmctld /usr/sbin/slurmctld >/dev/null && [ -e "$build/lib/slurm/spank_prism.so" ]; then
+    echo "== slurm: a plain job with and without the plugins"
+    tests/slurm/plain_cost "$build"
+fi

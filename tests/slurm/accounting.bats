@@ -123,7 +123,7 @@ P
 
 @test "failures: whose they were" {
     echo "hang 5 4" >fault
-    run inside srun "${options[@]}" --prism-trace="$WORK/other" --prism-phase=emulate true
+    run inside srun "${options[@]}" --prism-trace="$WORK/other" --prism-phase=emulate "$looper" fault 6
     [ "$status" -ne 0 ]
     comment_has "$(last_job)" 'state=ended.*exit_code=[67][0-9],exit_origin=prism'
     rm fault
