@@ -5,6 +5,13 @@ PRISM_PROGRAMS = $(filter $(BIN)/prism $(BIN)/prismd $(BIN)/prism-assistant $(BI
 # Where Slurm's own plugins are, for the example of PluginDir.
 SLURM_PLUGINS ?= $(firstword $(wildcard /usr/lib/*/slurm-wlm /usr/lib/*/slurm /usr/lib64/slurm) /usr/lib/slurm)
 
+# Jobs of prism synth, where the command looks for them: ../share/prism/synth.
+SYNTH_PRESETS := $(patsubst etc/synth/%,$(B)/share/prism/synth/%,$(wildcard etc/synth/*.conf))
+ALL += $(SYNTH_PRESETS)
+$(SYNTH_PRESETS): $(B)/share/prism/synth/%: etc/synth/%
+	@mkdir -p $(@D)
+	@cp $< $@
+
 .PHONY: install-prism uninstall-prism deb
 deb: ## Debian packages prism, prism-slurm (for the Slurm of SLURM_INCLUDE) and prism-softgpu
 	@packaging/deb --build $(BUILD) --version $(VERSION) --slurm-include $(SLURM_INCLUDE)
@@ -15,6 +22,7 @@ install-prism: all
 	install -m 755 $(PRISM_PROGRAMS) $(DESTDIR)$(bindir)
 	install -m 755 $(LIB)/libprism.so $(DESTDIR)$(libdir)
 	install -m 644 README.md CHANGELOG.md LICENSE docs/slurm.md docs/report.md $(DESTDIR)$(datadir)/doc/prism
+	install -D -m 644 -t $(DESTDIR)$(datadir)/prism/synth $(SYNTH_PRESETS)
 	install -d $(DESTDIR)$(datadir)/doc/prism/examples
 	for name in slurm.conf plugstack.conf; do \
 	    sed 's|@PLUGINS@|$(libdir)/prism/slurm|; s|@LIBRARY@|$(libdir)|; s|@BIN@|$(bindir)|; s|@SLURM_PLUGINS@|$(SLURM_PLUGINS)|' \
@@ -24,4 +32,4 @@ install-prism: all
 uninstall: uninstall-prism
 uninstall-prism:
 	rm -f $(addprefix $(DESTDIR)$(bindir)/,$(notdir $(PRISM_PROGRAMS))) $(DESTDIR)$(libdir)/libprism.so
-	rm -rf $(DESTDIR)$(datadir)/doc/prism
+	rm -rf $(DESTDIR)$(datadir)/doc/prism $(DESTDIR)$(datadir)/prism/synth

@@ -17,6 +17,7 @@ static const struct {
     { "verify", cli_verify, "check a trace: checksums, structure, payloads" },
     { "predict", cli_predict, "iteration times from the trace alone, in virtual time" },
     { "export", cli_export, "the predicted timeline as CSV or for Perfetto" },
+    { "synth", cli_synth, "make the trace of a job from a description of it" },
     { "acct", cli_acct, "emulated jobs in Slurm's accounting" },
     { "doctor", cli_doctor, "check this machine, measure its network profile" },
 };

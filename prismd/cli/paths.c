@@ -52,3 +52,8 @@ int paths_library(char *out, size_t len, struct prism_error *err)
 {
     return find("PRISM_LIBRARY", "../lib/libprism.so", "../lib/prism/libprism.so", R_OK, out, len, err);
 }
+
+int paths_presets(char *out, size_t len, struct prism_error *err)
+{
+    return find("PRISM_SYNTH", "../share/prism/synth", NULL, X_OK, out, len, err);
+}

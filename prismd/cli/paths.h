@@ -10,5 +10,7 @@
 int paths_daemon(char *out, size_t len, struct prism_error *err);
 /* <folder of this executable>/../lib/libprism.so or ../lib/prism/libprism.so (packages), or $PRISM_LIBRARY. -1 with err when it cannot be read. */
 int paths_library(char *out, size_t len, struct prism_error *err);
+/* <folder of this executable>/../share/prism/synth, the jobs of prism synth, or $PRISM_SYNTH. */
+int paths_presets(char *out, size_t len, struct prism_error *err);
 
 #endif
