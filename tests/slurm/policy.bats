@@ -129,11 +129,11 @@ field() { inside scontrol show job "$(last_job)" | tr -s ' ' '\n' | sed -n "s/^$
     has_not 'prism'
     [ "$(field AdminComment)" = '' ]
     head -c 70000 /dev/urandom >"$conf"
-    refused "longer than 65536 bytes" srun --prism-emulate=8 true
+    refused "than 65536 bytes" srun --prism-emulate=8 true
     inside srun true
     rm "$conf"
     mkdir "$conf"
-    refused "cannot be read (Is a directory)" srun --prism-emulate=8 true
+    refused "$conf" srun --prism-emulate=8 true
     rmdir "$conf"
     inside srun --prism-emulate=8 true
     run inside sinfo -h -N -o %t
