@@ -24,7 +24,7 @@ struct peer {
     char address[46]; /* numeric */
     struct bufferevent *channel;
     bool lost;
-    bool failed; /* it has told us of a failure */
+    bool failed; /* it has told us of a failure, or that it told the user */
 };
 
 struct link {
@@ -46,7 +46,7 @@ void link_on(enum link_type type, link_handler handler)
 static void handle(struct daemon *d, uint32_t from, uint32_t type, const void *body, size_t len)
 {
     struct bytes_reader reader = bytes_reader_init(body, len);
-    if (type == LINK_FAIL && d->link)
+    if ((type == LINK_FAIL || type == LINK_SPOKEN) && d->link)
         d->link->peers[from].failed = true;
     if (type < LINK_TYPES && handlers[type])
         handlers[type](d, from, &reader);

@@ -30,6 +30,7 @@ enum link_type {
     LINK_REACHED,   /* to the coordinator: this node's ranks have done their iterations (enough.c) */
     LINK_ENOUGH,    /* from the coordinator: all have (enough.c) */
     LINK_PMIX,      /* PMIx fences, questions and answers (pmix.c) */
+    LINK_SPOKEN,    /* to all followers: this one has told the user why the run ends (link_speaks) */
     LINK_TYPES
 };
 
