@@ -122,11 +122,12 @@ static int read_steps(const struct reader *r, const config_setting_t *group, con
 static int read_listed(const struct reader *r, const config_setting_t *steps, struct synth_job *j)
 {
     static const char *const others[] = {"forward", "backward", "end", NULL};
-    struct number n[] = {{"stage_bytes", 0, 0, 1e15}};
-    if (read_numbers(r, steps, "is no part of steps", n, 1, others) || read_steps(r, steps, "forward", &j->forward) ||
+    struct number n[] = {{"stage_bytes", 0, 0, 1e15}, {"grad_bytes", 0, 0, 1e15}};
+    if (read_numbers(r, steps, "is no part of steps", n, 2, others) || read_steps(r, steps, "forward", &j->forward) ||
         read_steps(r, steps, "backward", &j->backward) || read_steps(r, steps, "end", &j->end))
         return -1;
     j->stage_bytes = (uint64_t)n[0].value;
+    j->layer_grad_bytes = (uint64_t)n[1].value;
     return 0;
 }
 

@@ -1,11 +1,11 @@
 # The `prism` command.
 PRISM_CLI_SOURCES := main.c options.c format.c paths.c load.c run.c report.c report_text.c info.c verify.c \
-	timeline.c predict.c export.c synth.c doctor.c checks.c gpu.c measure.c measure_world.c measure_group.c measure_time.c profile.c \
+	timeline.c predict.c predict_text.c export.c synth.c doctor.c checks.c gpu.c measure.c measure_world.c measure_group.c measure_time.c profile.c \
 	plan.c plan_times.c command.c acct.c acct_store.c doctor_slurm.c
 $(eval $(call program,prism,prismd/cli,$(PRISM_CLI_SOURCES),\
 	prismopt synth trace graph coll c10d common,\
 	-lconfig -ljansson -lzstd -lxxhash -levent_core -ldl -lm,-I. -isystem lib/abi))
-$(BIN)/prism: $(call objects,prismd,duration.c durations.c slices.c accounting_text.c)
+$(BIN)/prism: $(call objects,prismd,duration.c durations.c predict.c stages.c breakdown.c critical.c slices.c accounting_text.c)
 
 PRISM_CLI_TESTED := options.c format.c report_text.c measure_group.c measure_time.c measure_world.c gpu.c
 $(eval $(call unit_test,prism_cli,prismd/cli/test,cli.c,c10d common,\

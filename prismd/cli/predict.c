@@ -1,150 +1,185 @@
-/* predict.c - `prism predict`: iteration times from the calibrated graph alone. */
+/* predict.c - `prism predict`: iteration times from the calibrated graph alone, and where they go. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "cli.h"
 #include "coll/duration.h"
 #include "graph/graph.h"
+#include "predict_text.h"
 #include "prismd/durations.h"
 #include "spank/parse.h"
-#include "timeline.h"
 #include "trace/trace.h"
 
-enum { NETWORK, RANKS, JSON };
+enum { NETWORK, RANKS, SLOW, COMPARE, JSON };
 
 static const struct cli_option options[] = {
     [NETWORK] = { "network", "FILE", "network profile (default PRISM_NETWORK, the trace's own, built-in values)" },
-    [RANKS] = { "ranks", "LIST", "also the iterations of these ranks, such as 0,17" },
+    [RANKS] = { "ranks", "LIST", "also these ranks by themselves, such as 0,17 or 0-63" },
+    [SLOW] = { "slow", "RANK=F", "what if: this rank computes F times as long; several: 3=1.2,17=2" },
+    [COMPARE] = { "compare", NULL, "two traces, A and B (may be one): how B differs; --slow is then of B alone" },
     [JSON] = { "json", NULL, "print as JSON" },
     { 0 },
 };
 static const struct cli_usage usage = {
-    .synopsis = "prism predict TRACE [options]",
+    .synopsis = "prism predict TRACE [options], prism predict --compare A B [options]",
     .about = "Evaluate a calibrated trace in virtual time, with all ranks virtual. An iteration lasts from the end of the\n"
-             "one before at the slowest rank to its own end there; the first one includes set-up.",
+             "one before at the slowest rank to its own end there; the first one includes set-up. Of the last iteration: where\n"
+             "the ranks' time goes, by pipeline stage, and the critical path.",
     .options = options,
 };
 
-#define EVERYONE UINT32_MAX
-
-static int64_t iteration_end(const struct graph *g, const struct graph_run *run, uint32_t rank, uint32_t iteration)
-{
-    if (rank != EVERYONE)
-        return graph_run_iteration_end(run, rank, iteration);
-    int64_t last = 0;
-    for (uint32_t r = 0; r < g->world; r++) {
-        int64_t end = graph_run_iteration_end(run, r, iteration);
-        last = end > last ? end : last;
-    }
-    return last;
-}
-
-static double *iteration_seconds(const struct graph *g, const struct graph_run *run, uint32_t rank, uint32_t n)
-{
-    double *seconds = calloc(n + 1u, sizeof(*seconds));
-    int64_t before = 0;
-    if (!seconds)
-        abort();
-    for (uint32_t i = 0; i < n; i++) {
-        int64_t end = iteration_end(g, run, rank, i);
-        seconds[i] = (double)(end - before) * 1e-9;
-        before = end;
-    }
-    return seconds;
-}
-
-static json_t *numbers(const double *values, uint32_t n)
-{
-    json_t *list = json_array();
-    for (uint32_t i = 0; i < n; i++)
-        json_array_append_new(list, json_real(values[i]));
-    return list;
-}
-
-struct output {
-    const struct graph *g;
-    const struct graph_run *run;
-    uint32_t iterations;
-    json_t *json; /* NULL = text */
-    json_t *ranks;
+/* A trace with all that its prediction needs. */
+struct loaded {
+    struct trace_manifest manifest;
+    struct coll_network network;
+    struct durations *measured;
+    struct graph *graph;
+    char *source;
 };
 
-static void put_rank(const struct output *o, uint32_t rank)
+static void unload(struct loaded *t)
 {
-    double *seconds = iteration_seconds(o->g, o->run, rank, o->iterations);
-    char name[16];
-    if (o->json) {
-        snprintf(name, sizeof(name), "%u", rank);
-        json_object_set_new(o->ranks, name, numbers(seconds, o->iterations));
-    } else {
-        printf("  rank %-8u", rank);
-        for (uint32_t i = 0; i < o->iterations; i++)
-            printf(" %.6g", seconds[i]);
-        printf(" s\n");
-    }
-    free(seconds);
+    durations_destroy(t->measured);
+    coll_network_clear(&t->network);
+    free(t->source);
+    graph_destroy(t->graph);
+    trace_manifest_clear(&t->manifest);
 }
 
-static void put_all(const struct output *o, const char *source, const struct parse_ranks *ranks)
+static int load(const char *dir, const char *network, struct loaded *t, struct prism_error *err)
 {
-    double *seconds = iteration_seconds(o->g, o->run, EVERYONE, o->iterations);
-    /* The first iteration includes set-up. */
-    double steady = o->iterations > 1 ? median(seconds + 1, o->iterations - 1) : median(seconds, o->iterations);
-    if (o->json) {
-        json_object_set_new(o->json, "world", json_integer(o->g->world));
-        json_object_set_new(o->json, "network", json_string(source));
-        json_object_set_new(o->json, "iteration_seconds", numbers(seconds, o->iterations));
-        if (o->iterations > 0)
-            json_object_set_new(o->json, "median_seconds", json_real(steady));
-        json_object_set(o->json, "ranks", o->ranks);
-    } else {
-        printf("%u ranks, network: %s\n  iteration seconds ", o->g->world, source);
-        for (uint32_t i = 0; i < o->iterations; i++)
-            printf("%.6g ", seconds[i]);
-        printf("(median after the first %.6g)\n", steady);
+    if (cli_load_trace(dir, &t->manifest, &t->graph, err) != 0)
+        return -1;
+    if (!t->manifest.calibrated)
+        return prism_error_set(err, PRISM_EXIT_TRACE, "%s is not calibrated, so it has no times: prism run --phase=calibrate",
+                               dir);
+    if (cli_load_network(dir, network, &t->network, &t->source, err) != 0)
+        return -1;
+    return cli_load_durations(dir, network, &t->measured, err);
+}
+
+/* "3=1.2,17=2" */
+static int slow_down(struct graph *g, const char *text, struct prism_error *err)
+{
+    for (const char *at = text; *at;) {
+        char *end;
+        unsigned long rank = strtoul(at, &end, 10);
+        double factor = end > at && *end == '=' ? strtod(end + 1, &end) : -1;
+        if (!(factor >= 0 && factor <= 1e6) || (*end && *end != ',') || rank > UINT32_MAX)
+            return prism_error_set(err, PRISM_EXIT_USAGE, "--slow=%s: RANK=FACTOR is allowed, several with commas between", text);
+        if (predict_slow(g, (uint32_t)rank, factor, err) != 0)
+            return -1;
+        at = *end ? end + 1 : end;
     }
+    return 0;
+}
+
+static int answer(const char *dir, struct loaded *t, const char *slow, struct predict_answer *a, struct prism_error *err)
+{
+    if (slow && slow_down(t->graph, slow, err) != 0)
+        return -1;
+    struct predicted *p = predicted_create(t->graph, &t->network, t->measured, err);
+    if (!p)
+        return -1;
+    a->trace = dir;
+    a->network = t->source;
+    predict_answer_make(a, p);
+    return 0;
+}
+
+/* --- Single ranks --- */
+
+static void put_rank(const struct predict_answer *a, uint32_t rank, json_t *seconds_of, json_t *breakdown_of_ranks)
+{
+    struct prediction own = { 0 };
+    struct breakdown b = breakdown_of(a->p, rank);
+    char name[16];
+    predict_iterations(a->p->graph, a->p->run, rank, &own);
+    snprintf(name, sizeof(name), "%u", rank);
+    if (seconds_of) {
+        json_t *list = json_array();
+        for (uint32_t i = 0; i < own.iterations; i++)
+            json_array_append_new(list, json_real(own.seconds[i]));
+        json_object_set_new(seconds_of, name, list);
+        json_object_set_new(breakdown_of_ranks, name, breakdown_json(&b));
+    } else {
+        breakdown_print(name, 1, &b);
+        printf("    iteration seconds");
+        for (uint32_t i = 0; i < own.iterations; i++)
+            printf(" %.6g", own.seconds[i]);
+        printf("\n");
+    }
+    prediction_clear(&own);
+}
+
+static void put_ranks(const struct predict_answer *a, const struct parse_ranks *ranks, json_t *seconds, json_t *breakdowns)
+{
     for (size_t i = 0; i < ranks->nranges; i++)
         for (uint32_t r = ranks->ranges[i].first; r <= ranks->ranges[i].last; r++)
-            put_rank(o, r);
-    free(seconds);
+            put_rank(a, r, seconds, breakdowns);
 }
 
-static int predict(const char *dir, const char *const *values, const struct parse_ranks *ranks, const char *command)
+static int print_one(const struct predict_answer *a, const struct parse_ranks *ranks, bool as_json)
 {
-    struct prism_error err = { 0 };
-    struct trace_manifest manifest = { 0 };
-    struct coll_network network = { 0 };
-    struct durations *measured = NULL;
-    struct graph *graph;
-    struct graph_run *run = NULL;
-    char *source = NULL;
-    if (cli_load_trace(dir, &manifest, &graph, &err) != 0)
-        return cli_fail_error(command, &err);
-    if (ranks->count > 0 && ranks->highest >= graph->world)
-        prism_error_set(&err, PRISM_EXIT_USAGE, "--ranks: there is no rank %u in a world of %u", ranks->highest,
-                        graph->world);
-    else if (!manifest.calibrated)
-        prism_error_set(&err, PRISM_EXIT_TRACE, "%s is not calibrated, so it has no times: prism run --phase=calibrate",
-                        dir);
-    else if (cli_load_network(dir, values[NETWORK], &network, &source, &err) == 0 &&
-             cli_load_durations(dir, values[NETWORK], &measured, &err) == 0)
-        run = timeline_run(graph, &network, measured, NULL, NULL, &err);
-    int result = 0;
-    if (run) {
-        struct output o = { .g = graph, .run = run, .iterations = graph->ranks[0].niterations,
-                            .json = values[JSON] ? json_object() : NULL, .ranks = json_object() };
-        put_all(&o, source, ranks);
-        json_decref(o.ranks);
-        result = o.json ? print_json(o.json) : 0;
-    } else {
-        result = cli_fail_error(command, &err);
+    if (as_json) {
+        json_t *root = predict_answer_json(a), *seconds = json_object(), *breakdowns = json_object();
+        put_ranks(a, ranks, seconds, breakdowns);
+        json_object_set_new(root, "ranks", seconds);
+        json_object_set_new(root, "rank_breakdowns", breakdowns);
+        return print_json(root);
     }
-    graph_run_destroy(run);
-    durations_destroy(measured);
-    coll_network_clear(&network);
-    free(source);
-    graph_destroy(graph);
-    trace_manifest_clear(&manifest);
+    predict_answer_print(a);
+    if (ranks->nranges)
+        breakdown_print_head("rank");
+    put_ranks(a, ranks, NULL, NULL);
+    return 0;
+}
+
+static int predict_one(const char *dir, const char *const *values, const struct parse_ranks *ranks, struct prism_error *err)
+{
+    struct loaded t = { 0 };
+    struct predict_answer a = { 0 };
+    int result = -1;
+    if (load(dir, values[NETWORK], &t, err) == 0) {
+        if (ranks->count > 0 && ranks->highest >= t.graph->world)
+            prism_error_set(err, PRISM_EXIT_USAGE, "--ranks: there is no rank %u in a world of %u", ranks->highest,
+                            t.graph->world);
+        else if (answer(dir, &t, values[SLOW], &a, err) == 0)
+            result = print_one(&a, ranks, values[JSON] != NULL);
+    }
+    if (a.p)
+        predict_answer_clear(&a);
+    unload(&t);
+    return result;
+}
+
+/* --- Two traces --- */
+
+static int print_two(const struct predict_answer *a, const struct predict_answer *b, bool as_json)
+{
+    if (!as_json) {
+        predict_compare_print(a, b);
+        return 0;
+    }
+    double from = predict_steady(&a->all), to = predict_steady(&b->all);
+    return print_json(json_pack("{s:o, s:o, s:f}", "a", predict_answer_json(a), "b", predict_answer_json(b), "difference",
+                                from > 0 ? (to - from) / from : 0));
+}
+
+static int compare(const char *const *dirs, const char *const *values, struct prism_error *err)
+{
+    struct loaded t[2] = { { .graph = NULL } };
+    struct predict_answer a[2] = { { .p = NULL } };
+    int result = -1;
+    if (load(dirs[0], values[NETWORK], &t[0], err) == 0 && answer(dirs[0], &t[0], NULL, &a[0], err) == 0 &&
+        load(dirs[1], values[NETWORK], &t[1], err) == 0 && answer(dirs[1], &t[1], values[SLOW], &a[1], err) == 0)
+        result = print_two(&a[0], &a[1], values[JSON] != NULL);
+    for (int i = 0; i < 2; i++) {
+        if (a[i].p)
+            predict_answer_clear(&a[i]);
+        unload(&t[i]);
+    }
     return result;
 }
 
@@ -154,13 +189,14 @@ int cli_predict(int argc, char **argv)
     int exit_code, first = cli_parse(argc, argv, &usage, values, false, &exit_code);
     if (first < 0)
         return exit_code;
-    if (argc - first != 1)
-        return cli_fail(argv[0], PRISM_EXIT_USAGE, "name one trace: %s", usage.synopsis);
     struct prism_error err = { 0 };
     struct parse_ranks ranks = { 0 };
+    if (argc - first != (values[COMPARE] ? 2 : 1))
+        return cli_fail(argv[0], PRISM_EXIT_USAGE, "name %s: %s", values[COMPARE] ? "two traces" : "one trace", usage.synopsis);
     if (values[RANKS] && parse_ranks(values[RANKS], &ranks, &err) != 0)
         return cli_fail(argv[0], PRISM_EXIT_USAGE, "--ranks=%s: %s", values[RANKS], err.text);
-    int result = predict(argv[first], values, &ranks, argv[0]);
+    int result = values[COMPARE] ? compare((const char *const *)argv + first, values, &err)
+                                 : predict_one(argv[first], values, &ranks, &err);
     parse_ranks_clear(&ranks);
-    return result;
+    return result < 0 ? cli_fail_error(argv[0], &err) : result;
 }

@@ -51,3 +51,78 @@ assert r["ops"]["Send"] == r["ops"]["Recv"] == 2 * 7 * 16 * 64, r["ops"]' <<<"$o
     one_line
     [ ! -e job ]
 }
+
+predicted() { # CHECKS in Python on r and bubble(p, m, v)
+    run_prism predict "${2:-job}" --json ${3:-}
+    ok
+    python3 -c '
+import json, sys
+r = json.load(sys.stdin)
+near = lambda a, b: abs(a - b) <= 1e-6 * max(abs(a), abs(b), 1e-6)
+exec(sys.argv[1])' "$1" <<<"$output"
+}
+
+# Computation only, t = 3 + 7 ms: iteration (M + (P-1)/V) t, each rank in the bubble for (P-1)/V t of it.
+@test "the bubble of 1F1B and interleaved 1F1B is the formula's" {
+    local shape
+    for shape in '4 1 8' '8 1 4' '4 2 8'; do
+        # shellcheck disable=SC2086
+        pipeline $shape
+        # shellcheck disable=SC2086
+        set -- $shape
+        predicted "
+p, v, m, t = $1, $2, $3, 0.003 * $2 + 0.007 * $2
+assert len(r['stages']) == p and near(r['median_seconds'], (m + (p - 1) / v) * t), r
+for s in r['stages']:
+    assert near(s['compute'], m * t) and near(s['bubble'], (p - 1) / v * t) and s['exposed_communication'] < 1e-6, s
+    assert near(s['bubble'] / r['median_seconds'], (p - 1) / (m * v + p - 1)), s
+c = r['critical_path']
+assert near(c['compute'], r['median_seconds']) and sum(x['to'] - x['from'] for x in c['spans']) - c['compute'] < 1e-6, c"
+    done
+}
+
+# Data-parallel sums on one node, without latency: 2 (n-1)/n S/B for the all-reduce, (n-1)/n S/B for a reduce-scatter.
+@test "a ring's time is the formula's, exposed and hidden" {
+    unset PRISM_NETWORK
+    cat >job.conf <<'J'
+layers = 2; layout = { dp = 8; };
+cluster = { gpus_per_node = 8; launch_us = 0.0; intra_step_us = 0.0; intra_bandwidth = 1.0e11; tree_allreduce = false; };
+steps = { forward = ( { compute_us = 3000.0; } ); backward = ( { compute_us = 7000.0; } ); grad_bytes = 50000000;
+    end = ( { op = "AllReduce"; group = "dp"; bytes = 800000000; } ); };
+J
+    run_prism synth job.conf -o job
+    ok
+    # Layer 2's 7 * 50 MB / (100 GB/s) = 3.5 ms beside layer 1's 7 ms, layer 1's behind it; then 2 * 7/8 * 8 ms.
+    predicted '
+m = r["mean"]
+assert near(m["compute"], 0.020) and near(m["hidden_communication"], 0.0035) and near(m["exposed_communication"], 0.0035 + 0.014), m
+assert near(r["median_seconds"], 0.0375) and near(m["bubble"], 0), r'
+}
+
+# One slow rank of a pipeline's last stage: everyone waits for it, M times.
+@test "predict --slow, --compare, --network, --ranks" {
+    pipeline 4 1 8
+    predicted '
+assert near(r["median_seconds"], 11 * 0.010 + 8 * 0.005), r
+assert near(r["rank_breakdowns"]["7"]["compute"], 0.120) and near(r["rank_breakdowns"]["6"]["compute"], 0.080), r
+assert len(r["ranks"]["7"]) == 2' job '--slow=7=1.5 --ranks=6,7'
+    run_prism predict --compare job job --slow=7=1.5 --json
+    ok
+    python3 -c '
+import json, sys
+r = json.load(sys.stdin)
+assert abs(r["difference"] - 0.040 / 0.110) < 1e-6 and r["a"]["median_seconds"] < r["b"]["median_seconds"], r' <<<"$output"
+    run_prism predict --compare job job --slow=7=1.5
+    ok
+    grep -qE 'iteration +110.0.* ms +150.0.* ms +\+36\.36 %' <<<"$output"
+    run_prism predict job --network="$PRISM_SOURCE/tests/fixtures/network.json"
+    ok
+    grep -q 'fixtures/network.json' <<<"$output"
+    grep -qE '^  3 +2 .*bubble|^  3 +2 ' <<<"$output"
+    for wrong in 7 x=2 8=2 7=-1 '7=1;2=2'; do
+        run_prism predict job --slow="$wrong"
+        refused 64 'slow|no rank'
+    done
+    run_prism predict --compare job
+    refused 64 'two traces'
+}
