@@ -27,9 +27,7 @@ void result_put_capture(struct daemon *d, struct bytes *out)
 static void adopt_rank(struct graph_rank *to, struct graph_rank *from)
 {
     struct graph_rank empty = {0};
-    free(to->nodes);
-    free(to->parts);
-    free(to->comms);
+    graph_rank_clear(to);
     *to = *from;
     *from = empty;
 }

@@ -35,22 +35,12 @@ struct graph *graph_create(uint32_t world, uint32_t gpus_per_node)
     return g;
 }
 
-static void rank_free(struct graph_rank *r)
-{
-    free(r->nodes);
-    free(r->parts);
-    free(r->comms);
-    free(r->iterations);
-    free(r->device_work);
-    free(r->host_work);
-}
-
 void graph_destroy(struct graph *g)
 {
     if (!g)
         return;
     for (uint32_t i = 0; i < g->world; i++)
-        rank_free(&g->ranks[i]);
+        graph_rank_clear(&g->ranks[i]);
     for (uint32_t i = 0; i < g->ncomms; i++)
         free(g->comms[i].ranks);
     free(g->ranks);
@@ -104,6 +94,7 @@ int graph_add_node(struct graph *g, uint32_t rank, const struct graph_node *node
     if (node->dep > r->nnodes || (node->kind == GRAPH_COMM) != (nparts > 0) ||
         nparts > UINT32_MAX - r->nparts || node->stream >= GRAPH_STREAMS_MAX)
         return -1;
+    graph_rank_own(r);
     r->nodes = grow(r->nodes, r->nnodes, r->nnodes + 1, sizeof *r->nodes);
     struct graph_node *n = &r->nodes[r->nnodes++];
     *n = *node;
@@ -112,8 +103,10 @@ int graph_add_node(struct graph *g, uint32_t rank, const struct graph_node *node
     n->nparts = nparts;
     if (nparts) {
         r->parts = grow(r->parts, r->nparts, r->nparts + nparts, sizeof *r->parts);
-        memcpy(r->parts + r->nparts, parts, nparts * sizeof *parts);
-        r->nparts += nparts;
+        for (uint32_t i = 0; i < nparts; i++) {
+            r->parts[r->nparts] = parts[i];
+            r->parts[r->nparts++].unused = 0;
+        }
     }
     if (n->kind != GRAPH_SYNC && n->stream >= r->nstreams)
         r->nstreams = n->stream + 1;

@@ -68,9 +68,15 @@ struct graph_member {
     int32_t rank;   /* this rank's number in it */
 };
 
+/* Ranks of equal structure have one array of nodes between them, ranks that also move the same amounts to the same peers
+ * one array of parts: 8,192 ranks are then as large as their few dozen different ones. References are counted, not
+ * atomically: make and free graphs in one thread; any number may read. */
+struct graph_shared;
+
 struct graph_rank {
-    struct graph_node *nodes; /* owned */
-    struct graph_part *parts; /* owned */
+    struct graph_node *nodes; /* owned, or in nodes_shared: then read only (graph_rank_own) */
+    struct graph_part *parts; /* owned, or in parts_shared: the same */
+    struct graph_shared *nodes_shared, *parts_shared; /* NULL = owned */
     struct graph_member *comms; /* owned; by the rank's communicator number */
     uint32_t nnodes, nparts, ncomms;
     uint32_t nstreams, nhosts;
@@ -97,6 +103,13 @@ struct graph {
 
 struct graph *graph_create(uint32_t world, uint32_t gpus_per_node);
 void graph_destroy(struct graph *g); /* NULL is fine */
+
+/* Let ranks with equal nodes, or equal parts, share them. Changes no content. graph_read does it by itself. */
+void graph_share(struct graph *g);
+/* Copies of what the rank shares, for it alone: before nodes or parts are written to. graph_add_node does it by itself. */
+void graph_rank_own(struct graph_rank *r);
+/* Free what the rank owns and give back what it shares; all zero afterwards. */
+void graph_rank_clear(struct graph_rank *r);
 
 /* Building (capture). Communicators and nodes are copied; nodes must come in issue order. A node may name a
  * communicator that becomes a member later (graph_set_member), but before graph_check. -1: out of range (rank, kind,
@@ -150,7 +163,7 @@ float graph_host_work(const struct graph *g, uint32_t rank, uint32_t node);
 /* Arrays of nnodes floats set to zero if not there yet. */
 void graph_alloc_works(struct graph *g, uint32_t rank);
 
-/* On disk: docs/formats/graph.md. zstd-compressed, xxHash64 at the end, version in front, every length checked. */
+/* On disk: docs/formats/prismtrace.md; graph_read also reads version 1. One rank at a time, salvage, merging: file.h. */
 void graph_write(const struct graph *g, struct bytes *out); /* out is cleared first */
 struct graph *graph_read(const void *data, size_t len, struct prism_error *err);
 

@@ -1,6 +1,11 @@
 #include "graph/validate.h"
 
+#include <stdlib.h>
+#include <string.h>
+#include <uthash.h>
+
 #include "graph/feeds.h"
+#include "graph/share.h"
 
 static int bad(struct prism_error *err, uint32_t rank, uint32_t node, const char *what)
 {
@@ -95,15 +100,52 @@ static int validate_iterations(const struct graph_rank *r, uint32_t rank, struct
     return 0;
 }
 
-int graph_validate(const struct graph *g, struct prism_error *err)
+/* Ranks that share their arrays, at the same places of communicators of the same sizes, are looked at once. */
+struct seen {
+    struct {
+        const struct graph_node *nodes;
+        const struct graph_part *parts;
+        uint64_t places; /* hash */
+        uint32_t ncomms;
+        uint32_t nnodes, nparts, nstreams, nhosts;
+    } id;
+    UT_hash_handle hh;
+};
+
+static bool seen_before(struct seen **table, const struct graph *g, const struct graph_rank *r)
 {
-    if (validate_comms(g, err))
-        return -1;
+    struct seen *s, key;
+    if (!r->nodes_shared || !r->parts_shared)
+        return false;
+    memset(&key, 0, sizeof key);
+    key.id.nodes = r->nodes;
+    key.id.parts = r->parts;
+    key.id.places = shared_hash_places(g, r);
+    key.id.ncomms = r->ncomms;
+    key.id.nnodes = r->nnodes;
+    key.id.nparts = r->nparts;
+    key.id.nstreams = r->nstreams;
+    key.id.nhosts = r->nhosts;
+    HASH_FIND(hh, *table, &key.id, sizeof key.id, s);
+    if (s)
+        return true;
+    s = malloc(sizeof *s);
+    if (!s)
+        abort();
+    *s = key;
+    HASH_ADD(hh, *table, id, sizeof s->id, s);
+    return false;
+}
+
+static int validate_ranks(const struct graph *g, struct seen **table, struct prism_error *err)
+{
     for (uint32_t rank = 0; rank < g->world; rank++) {
         const struct graph_rank *r = &g->ranks[rank];
         if (validate_members(g, rank, err) || validate_iterations(r, rank, err) ||
             validate_works(r, rank, r->device_work, err) || validate_works(r, rank, r->host_work, err))
             return -1;
+        if (seen_before(table, g, r))
+            continue;
         for (uint32_t i = 0; i < r->nnodes; i++) {
             const char *fault = node_fault(g, r, i);
             if (fault)
@@ -111,4 +153,17 @@ int graph_validate(const struct graph *g, struct prism_error *err)
         }
     }
     return 0;
+}
+
+int graph_validate(const struct graph *g, struct prism_error *err)
+{
+    struct seen *table = NULL, *s, *next;
+    int rc = validate_comms(g, err);
+    if (!rc)
+        rc = validate_ranks(g, &table, err);
+    HASH_ITER(hh, table, s, next) {
+        HASH_DEL(table, s);
+        free(s);
+    }
+    return rc;
 }

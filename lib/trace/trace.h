@@ -1,7 +1,7 @@
 /* trace.h - PrismTrace: a folder that holds the graph, the payloads, the timing and where it all came from.
  *
  *   trace.json           manifest: version, program, world, what is complete (written last, atomically)
- *   graph.bin            structure and works (lib/graph, docs/formats/graph.md)
+ *   graph.bin            structure and works (lib/graph, docs/formats/prismtrace.md)
  *   payload-<node>.dat   payloads captured on that node: zstd frames, appended
  *   payload-<node>.idx   their index (written at the end, atomically)
  *   store.log            what each rank did to the c10d store (lib/c10d, docs/formats/store-log.md)

@@ -5,6 +5,8 @@
 
 #include "cli.h"
 #include "coll/types.h"
+#include "common/file.h"
+#include "graph/file.h"
 #include "graph/graph.h"
 #include "trace/payload.h"
 #include "trace/trace.h"
@@ -28,7 +30,41 @@ struct totals {
     uint64_t by_op[OPS];
     uint64_t payloads, raw_bytes, disk_bytes;
     char payload_error[256];
+    struct graph_file_info file; /* all zero: graph.bin is of version 1 */
 };
+
+static char *graph_path(char path[4096], const char *dir)
+{
+    snprintf(path, 4096, "%s/graph.bin", dir);
+    return path;
+}
+
+static void count_file(const char *dir, struct totals *t)
+{
+    char path[4096];
+    struct graph_file *f = graph_file_map(graph_path(path, dir), NULL);
+    if (f)
+        graph_file_info(f, &t->file);
+    graph_file_close(f);
+}
+
+/* A graph that was cut or damaged: how much of it is whole. */
+static void print_saved(const char *dir)
+{
+    char path[4096];
+    struct bytes data = { 0 };
+    struct graph_file_saved saved;
+    struct graph_file *f = NULL;
+    if (file_read(graph_path(path, dir), (size_t)4 << 30, &data, NULL) == 0)
+        f = graph_file_salvage(data.data, data.len, NULL);
+    struct graph *g = f ? graph_file_read(f, &saved, NULL) : NULL;
+    if (g)
+        printf("%s can be read in part: %u of %u ranks are whole, %llu of %zu bytes are lost\n", path, saved.ranks,
+               g->world, (unsigned long long)saved.lost_bytes, data.len);
+    graph_destroy(g);
+    graph_file_close(f);
+    bytes_free(&data);
+}
 
 static void count_graph(const struct graph *g, struct totals *t)
 {
@@ -65,6 +101,29 @@ static json_t *strings(char *const *list)
     return out;
 }
 
+static json_t *file_json(const struct graph_file_info *f)
+{
+    return json_pack("{s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "blocks", (int)f->blocks, "programs",
+                     (int)f->programs, "bytes", (json_int_t)f->bytes, "structure_bytes", (json_int_t)f->structure_bytes,
+                     "count_bytes", (json_int_t)f->count_bytes, "time_bytes", (json_int_t)f->time_bytes, "communicator_bytes",
+                     (json_int_t)f->comm_bytes, "rank_bytes", (json_int_t)f->rank_bytes, "index_bytes",
+                     (json_int_t)f->index_bytes);
+}
+
+static void print_file(const struct graph_file_info *f)
+{
+    char all[40], part[6][40];
+    const uint64_t bytes[6] = { f->structure_bytes, f->count_bytes, f->time_bytes, f->comm_bytes, f->rank_bytes, f->index_bytes };
+    if (!f->bytes)
+        return;
+    for (int i = 0; i < 6; i++)
+        format_bytes(part[i], sizeof(part[i]), (double)bytes[i]);
+    printf("  graph.bin       %s: %u distinct blocks in %u programs %s, counts %s, times %s, communicators %s, ranks %s, "
+           "index %s\n",
+           format_bytes(all, sizeof(all), (double)f->bytes), f->blocks, f->programs, part[0], part[1], part[2], part[3],
+           part[4], part[5]);
+}
+
 static json_t *info_json(const struct trace_manifest *m, const struct graph *g, const struct totals *t)
 {
     json_t *sandbox = json_array(), *ops = json_object();
@@ -74,7 +133,7 @@ static json_t *info_json(const struct trace_manifest *m, const struct graph *g, 
         if (t->by_op[op])
             json_object_set_new(ops, prism_op_name(op), json_integer((json_int_t)t->by_op[op]));
     return json_pack("{s:i, s:s*, s:s*, s:s*, s:o, s:s*, s:i, s:i, s:i, s:b, s:b, s:i, s:o,"
-                     " s:i, s:i, s:I, s:I, s:I, s:o, s:{s:I, s:I, s:I}}",
+                     " s:i, s:i, s:I, s:I, s:I, s:o, s:{s:I, s:I, s:I}, s:o}",
                      "version", (int)m->version, "trace_id", m->trace_id, "created", m->created, "program_id",
                      m->program_id, "argv", strings(m->argv), "cwd", m->cwd, "world", (int)m->world, "gpus_per_node",
                      (int)m->gpus_per_node, "nodes", (int)m->nodes, "complete", m->complete, "calibrated",
@@ -82,7 +141,7 @@ static json_t *info_json(const struct trace_manifest *m, const struct graph *g, 
                      (int)g->nclasses, "communicators", (int)g->ncomms, "graph_nodes", (json_int_t)t->nodes,
                      "groups", (json_int_t)t->comm_nodes, "measured_ranks", (json_int_t)t->measured, "ops", ops,
                      "payloads", "count", (json_int_t)t->payloads, "raw_bytes", (json_int_t)t->raw_bytes,
-                     "disk_bytes", (json_int_t)t->disk_bytes);
+                     "disk_bytes", (json_int_t)t->disk_bytes, "graph_file", file_json(&t->file));
 }
 
 static void print_info(const char *dir, const struct trace_manifest *m, const struct graph *g, const struct totals *t)
@@ -107,6 +166,7 @@ static void print_info(const char *dir, const struct trace_manifest *m, const st
     for (int op = 0; op < OPS; op++)
         if (t->by_op[op])
             printf("    %-14s %llu\n", prism_op_name(op), (unsigned long long)t->by_op[op]);
+    print_file(&t->file);
     if (t->payload_error[0])
         printf("  payloads        %s\n", t->payload_error);
     else
@@ -128,8 +188,12 @@ int cli_info(int argc, char **argv)
     struct trace_manifest manifest = { 0 };
     struct graph *graph;
     struct totals totals = { 0 };
-    if (cli_load_trace(argv[first], &manifest, &graph, &err) != 0)
+    if (cli_load_trace(argv[first], &manifest, &graph, &err) != 0) {
+        if (!values[JSON])
+            print_saved(argv[first]);
         return cli_fail_error(argv[0], &err);
+    }
+    count_file(argv[first], &totals);
     if (graph->nclasses == 0)
         graph_find_classes(graph);
     count_graph(graph, &totals);

@@ -1,4 +1,4 @@
-/* graph.bin: round trips, other versions, damage. */
+/* graph.bin: round trips, older versions, damage, salvage, merging. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -6,10 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
+#include <zstd.h>
 
 #include <cmocka.h>
 
 #include "build.h"
+#include "common/file.h"
+#include "graph/file_private.h"
 #include "random_graph.h"
 
 static void assert_same(const struct graph *a, const struct graph *b)
@@ -96,7 +99,7 @@ static void expect(const struct bytes *b, size_t len, const char *text)
         fail_msg("\"%s\" is not in \"%s\"", text, err.text);
 }
 
-static void sample(struct bytes *out)
+static struct graph *sample_graph(void)
 {
     uint64_t seed = 23;
     struct random_shape shape = {.world = 4,
@@ -108,15 +111,42 @@ static void sample(struct bytes *out)
                                  .iterations = 2,
                                  .works = true};
     struct graph *g = random_graph(&seed, &shape);
+    graph_find_classes(g);
+    return g;
+}
+
+static void sample(struct bytes *out)
+{
+    struct graph *g = sample_graph();
     graph_write(g, out);
     graph_destroy(g);
 }
 
-static void seal(struct bytes *b)
+/* Files written by the releases, byte for byte: what they hold is the sample graph. */
+static void test_golden(void **state)
+{
+    static const char *const files[] = {"lib/graph/test/golden/graph-v1.bin", "lib/graph/test/golden/graph-v2.bin"};
+    struct graph *g = sample_graph();
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        struct bytes b = {0};
+        struct prism_error err = {0};
+        if (file_read(files[i], 1 << 20, &b, &err))
+            fail_msg("%s (run from the source folder)", err.text);
+        struct graph *old = graph_read(b.data, b.len, &err);
+        if (!old)
+            fail_msg("%s: %s", files[i], err.text);
+        assert_same(g, old);
+        graph_destroy(old);
+        bytes_free(&b);
+    }
+    graph_destroy(g);
+}
+
+static void seal_header(struct bytes *b)
 {
     struct bytes sum = {0};
-    bytes_put_u64(&sum, XXH64(b->data, b->len - 8, 0));
-    memcpy(b->data + b->len - 8, sum.data, 8);
+    bytes_put_u64(&sum, XXH64(b->data, FILE_HEADER - 8, 0));
+    memcpy(b->data + FILE_HEADER - 8, sum.data, 8);
     bytes_free(&sum);
 }
 
@@ -126,50 +156,268 @@ static void test_refused(void **state)
     sample(&b);
     expect(&b, 0, "too short");
     expect(&b, 20, "too short");
-    expect(&b, b.len - 1, "checksum");
+    expect(&b, b.len - 1, "its end is missing");
     b.data[8] = 9;
-    expect(&b, b.len, "version 9, this Prism reads version 1");
-    b.data[8] = 1;
+    expect(&b, b.len, "version 9, this Prism reads versions 1 and 2");
+    b.data[8] = 2;
     b.data[0] ^= 1;
     expect(&b, b.len, "not a graph");
     b.data[0] ^= 1;
     b.data[16] ^= 1;
-    expect(&b, b.len, "checksum");
-    b.data[12] ^= 7; /* another world, with a right checksum */
-    seal(&b);
-    expect(&b, b.len, "damaged");
+    expect(&b, b.len, "checksum of the header");
+    b.data[16] ^= 1;
+    b.data[12] ^= 8; /* another world, with a right checksum */
+    seal_header(&b);
+    expect(&b, b.len, "ranks are missing");
+    memset(b.data + 12, 0xff, 3);
+    b.data[15] = 0x7f; /* 2^31 - 1 ranks */
+    seal_header(&b);
+    expect(&b, b.len, "sizes");
     bytes_free(&b);
 }
 
-/* Any flipped bit or cut is found; with the checksum made right again, nothing crashes. */
-static void test_fuzz(void **state)
+/* A file cut anywhere is refused; what salvage makes of it is the very same for every rank that it calls whole. */
+static void test_cut(void **state)
 {
     struct bytes b = {0};
-    uint64_t seed = 29;
-    sample(&b);
-    for (int i = 0; i < 3000; i++) {
-        struct bytes copy = {0};
-        size_t len = random_below(&seed, 4) ? b.len : random_below(&seed, (uint32_t)b.len);
+    struct graph *g = sample_graph();
+    uint32_t most = 0;
+    graph_write(g, &b);
+    for (size_t len = 0; len < b.len; len++) {
+        struct graph_file_saved saved;
+        struct bytes copy = {0}; /* so that sanitizers see reads behind the end */
         bytes_put(&copy, b.data, len);
-        if (len)
-            copy.data[random_below(&seed, (uint32_t)len)] ^= (uint8_t)(1u << random_below(&seed, 8));
         assert_null(graph_read(copy.data, copy.len, NULL));
-        if (copy.len > 8) {
-            seal(&copy);
-            graph_destroy(graph_read(copy.data, copy.len, NULL));
+        struct graph_file *f = graph_file_salvage(copy.data, copy.len, NULL);
+        assert_int_equal(f != NULL, len >= FILE_HEADER);
+        struct graph *back = f ? graph_file_read(f, &saved, NULL) : NULL;
+        assert_int_equal(back != NULL, f != NULL);
+        uint32_t whole = 0;
+        for (uint32_t r = 0; back && r < g->world; r++) {
+            const struct graph_rank *x = &g->ranks[r], *y = &back->ranks[r];
+            if (!y->nodes)
+                continue;
+            whole++;
+            assert_int_equal(x->nnodes, y->nnodes);
+            assert_memory_equal(x->nodes, y->nodes, x->nnodes * sizeof *x->nodes);
+            assert_memory_equal(x->parts, y->parts, x->nparts * sizeof *x->parts);
+            if (y->device_work)
+                assert_memory_equal(x->device_work, y->device_work, x->nnodes * sizeof *x->device_work);
         }
+        if (back)
+            assert_int_equal(whole, saved.ranks);
+        assert_true(whole >= most); /* a longer piece never holds less */
+        most = whole;
+        graph_destroy(back);
+        graph_file_close(f);
         bytes_free(&copy);
     }
+    assert_int_equal(most, g->world);
+    graph_destroy(g);
     bytes_free(&b);
+}
+
+/* Any flipped bit is found. */
+static void test_flipped(void **state)
+{
+    struct bytes b = {0};
+    sample(&b);
+    for (size_t bit = 0; bit < 8 * b.len; bit++) {
+        b.data[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        struct graph *g = graph_read(b.data, b.len, NULL);
+        if (g)
+            fail_msg("bit %zu of byte %zu is not looked at", bit % 8, bit / 8);
+        struct graph_file_saved saved;
+        struct graph_file *f = graph_file_salvage(b.data, b.len, NULL);
+        if (f)
+            graph_destroy(graph_file_read(f, &saved, NULL));
+        graph_file_close(f);
+        b.data[bit / 8] ^= (uint8_t)(1u << bit % 8);
+    }
+    bytes_free(&b);
+}
+
+static void replace(struct bytes *raw, const struct chunk_key *old, const struct chunk_key *new)
+{
+    for (size_t i = 0; i + sizeof *old <= raw->len; i++)
+        if (!memcmp(raw->data + i, old, sizeof *old))
+            memcpy(raw->data + i, new, sizeof *new);
+}
+
+/* The file with something changed inside a chunk, and every checksum, key and reference made right again. */
+static void tamper(const struct bytes *b, uint64_t *seed, struct bytes *out)
+{
+    struct graph_file *f = graph_file_open(b->data, b->len, NULL);
+    struct chunk_key old[64], new[64];
+    struct chunks chunks = {0};
+    struct bytes raw = {0};
+    char frame[4096];
+    uint32_t victim = random_below(seed, f->chunks.n);
+    bytes_clear(out);
+    chunk_put_file_header(out, &f->facts);
+    for (uint32_t i = 0; i < f->chunks.n; i++) {
+        struct chunk c = f->chunks.list[i];
+        assert_int_equal(chunk_contents(f->zstd, f->data, &c, &raw), 0);
+        for (uint32_t k = 0; k < i; k++)
+            replace(&raw, &old[k], &new[k]);
+        for (int n = i == victim ? 1 + (int)random_below(seed, 3) : 0; n > 0 && raw.len; n--)
+            raw.data[random_below(seed, (uint32_t)raw.len)] = (uint8_t)random_below(seed, 256);
+        if (i == victim && !random_below(seed, 8))
+            raw.len -= raw.len ? 1 + random_below(seed, (uint32_t)raw.len) : 0;
+        old[i] = c.key;
+        new[i] = c.key = chunk_key_of(raw.data, raw.len);
+        c.raw = (uint32_t)raw.len;
+        c.stored = (uint32_t)ZSTD_compress(frame, sizeof frame, raw.data, raw.len, 1);
+        chunk_put(out, &c, frame);
+        chunks_add(&chunks, &c);
+    }
+    struct file_facts facts = f->facts;
+    if (!random_below(seed, 8))
+        facts.ncomms = random_below(seed, UINT32_MAX);
+    chunk_put_end(out, &chunks, &facts);
+    free(chunks.list);
+    bytes_free(&raw);
+    graph_file_close(f);
+}
+
+/* Contents that no writer makes are refused or are a graph; nothing crashes. */
+static void test_tampered(void **state)
+{
+    struct bytes b = {0}, out = {0};
+    uint64_t seed = 31;
+    uint32_t read = 0;
+    sample(&b);
+    for (int i = 0; i < 6000; i++) {
+        tamper(&b, &seed, &out);
+        struct graph *g = graph_read(out.data, out.len, NULL);
+        if (g) {
+            read++;
+            graph_check(g, NULL);
+        }
+        graph_destroy(g);
+    }
+    assert_in_range(read, 1, 5000);
+    bytes_free(&b);
+    bytes_free(&out);
+}
+
+static void assert_same_rank(const struct graph_rank *x, const struct graph_rank *y)
+{
+    assert_int_equal(x->nnodes, y->nnodes);
+    assert_int_equal(x->nparts, y->nparts);
+    assert_int_equal(x->klass, y->klass);
+    if (x->nnodes)
+        assert_memory_equal(x->nodes, y->nodes, x->nnodes * sizeof *x->nodes);
+    if (x->nparts)
+        assert_memory_equal(x->parts, y->parts, x->nparts * sizeof *x->parts);
+    if (x->ncomms)
+        assert_memory_equal(x->comms, y->comms, x->ncomms * sizeof *x->comms);
+    assert_int_equal(!x->host_work, !y->host_work);
+    if (x->host_work && x->nnodes)
+        assert_memory_equal(x->host_work, y->host_work, x->nnodes * sizeof *x->host_work);
+}
+
+/* One rank, one communicator, without the others. */
+static void test_random_access(void **state)
+{
+    struct bytes b = {0};
+    struct graph *g = sample_graph();
+    graph_write(g, &b);
+    for (uint32_t r = 0; r < g->world; r++) {
+        struct graph_file *f = graph_file_open(b.data, b.len, NULL);
+        struct graph_rank one;
+        const struct graph_comm *c;
+        assert_int_equal(graph_file_rank(f, r, &one, NULL), 0);
+        assert_same_rank(&g->ranks[r], &one);
+        assert_int_equal(graph_file_comm(f, r % g->ncomms, &c, NULL), 0);
+        assert_int_equal(c->size, g->comms[r % g->ncomms].size);
+        assert_memory_equal(c->ranks, g->comms[r % g->ncomms].ranks, c->size * sizeof *c->ranks);
+        assert_int_equal(graph_file_rank(f, g->world, &one, NULL), -1);
+        assert_int_equal(graph_file_comm(f, g->ncomms, &c, NULL), -1);
+        graph_rank_clear(&one);
+        graph_file_close(f);
+    }
+    graph_destroy(g);
+    bytes_free(&b);
+}
+
+/* Daemons that each captured some of the ranks. */
+static void test_merge(void **state)
+{
+    struct bytes parts[3] = {{0}}, out = {0};
+    struct graph_file *files[3];
+    struct prism_error err = {0};
+    struct graph *g = sample_graph(), *all;
+    for (uint32_t i = 0; i < 3; i++) {
+        struct graph *mine = sample_graph();
+        for (uint32_t r = 0; r < mine->world; r++)
+            if (r % 3 != i)
+                graph_rank_clear(&mine->ranks[r]);
+        graph_write(mine, &parts[i]);
+        graph_destroy(mine);
+        files[i] = graph_file_open(parts[i].data, parts[i].len, &err);
+        assert_non_null(files[i]);
+    }
+    assert_int_equal(graph_file_merge(files, 3, &out, &err), 0);
+    all = graph_read(out.data, out.len, &err);
+    if (!all)
+        fail_msg("%s", err.text);
+    for (uint32_t r = 0; r < g->world; r++)
+        assert_same_rank(&g->ranks[r], &all->ranks[r]);
+    graph_destroy(all);
+    files[2] = files[0]; /* ranks twice */
+    assert_int_equal(graph_file_merge(files, 3, &out, &err), -1);
+    assert_non_null(strstr(err.text, "rank 0 is in part 0 of the graph and in part 2"));
+    for (uint32_t i = 0; i < 2; i++)
+        graph_file_close(files[i]);
+    for (uint32_t i = 0; i < 3; i++)
+        bytes_free(&parts[i]);
+    bytes_free(&out);
+    graph_destroy(g);
+}
+
+/* Ranks that do the same share their arrays; counts of their own take nothing but the counts; what is shared is copied
+ * before it changes. */
+static void test_sharing(void **state)
+{
+    struct graph *g = graph_create(64, 8);
+    struct bytes out = {0};
+    build_world(g, 0);
+    for (uint32_t r = 0; r < 64; r++)
+        for (uint32_t i = 0; i < 96; i++) {
+            build_op(g, r, 0, GRAPH_OP_ALLREDUCE, -1, 1000);
+            build_op(g, r, 0, GRAPH_OP_RECV, (int32_t)((r + 63) % 64), r < 32 ? 7 : r + i);
+            build_op(g, r, 0, GRAPH_OP_SEND, (int32_t)((r + 1) % 64), r < 32 ? 7 : r + i);
+        }
+    graph_write(g, &out);
+    struct graph_file *f = graph_file_open(out.data, out.len, NULL);
+    struct graph_file_info info;
+    graph_file_info(f, &info);
+    assert_int_equal(info.programs, 1);
+    assert_in_range(info.blocks, 1, 4);
+    graph_file_close(f);
+    struct graph *back = graph_read(out.data, out.len, NULL);
+    assert_same(g, back);
+    assert_ptr_equal(back->ranks[3].nodes, back->ranks[63].nodes);
+    graph_share(g);
+    assert_same(g, back);
+    assert_ptr_equal(g->ranks[0].nodes, g->ranks[63].nodes);
+    struct graph_node record = {.kind = GRAPH_RECORD};
+    assert_int_equal(graph_add_node(back, 3, &record, NULL, 0), 0);
+    assert_ptr_not_equal(back->ranks[3].nodes, back->ranks[63].nodes);
+    assert_int_equal(back->ranks[3].nnodes, back->ranks[63].nnodes + 1);
+    graph_destroy(g);
+    graph_destroy(back);
+    bytes_free(&out);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip),
-        cmocka_unit_test(test_small),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_fuzz),
+        cmocka_unit_test(test_round_trip), cmocka_unit_test(test_small),         cmocka_unit_test(test_golden),
+        cmocka_unit_test(test_refused),    cmocka_unit_test(test_cut),           cmocka_unit_test(test_flipped),
+        cmocka_unit_test(test_tampered),   cmocka_unit_test(test_random_access), cmocka_unit_test(test_merge),
+        cmocka_unit_test(test_sharing),
     };
     return cmocka_run_group_tests_name("graph: file", tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* graph_run against the oracle, on random programs: looped, with and without external ranks, with deadlocks.
- */
+/* graph_run and graph_eval against the oracle, on random programs: looped, with and without external ranks, with deadlocks,
+ * on one and more threads. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "graph/eval.h"
 #include "oracle.h"
 #include "random_graph.h"
 
@@ -207,6 +208,64 @@ static void one_case(uint64_t seed, bool with_externals)
     graph_destroy(c.g);
 }
 
+/* Every start and end of every node; iteration ends; deadlocks. shared: ranks share arrays where they are equal. */
+static void one_eval(uint64_t seed, uint32_t threads, bool shared)
+{
+    uint64_t state = seed;
+    struct random_shape shape = random_shape(&state);
+    struct check c = {
+        .g = random_graph(&state, &shape), .salt = seed, .eager_limit = random_below(&state, 3) * 2000};
+    classify(c.g, &state);
+    struct graph_run_ops run_ops = {.duration_ns = duration, .send_is_eager = eager, .ctx = &c};
+    struct graph_run_options as_recorded = {0};
+    struct oracle *o = oracle_solve(c.g, &run_ops, &as_recorded, 1000, NULL);
+    if (shared)
+        graph_share(c.g);
+    struct graph_eval_ops ops = {duration, eager, &c};
+    struct graph_eval_options options = {.threads = threads, .t0_ns = 1000, .keep_times = true};
+    struct prism_error err = {0};
+    struct graph_eval *e = graph_eval(c.g, &ops, &options, &err);
+    if (!e)
+        fail_msg("%s", err.text);
+    bool all = true;
+    for (uint32_t r = 0; r < o->world; r++) {
+        const int64_t *start = graph_eval_start(e, r), *end = graph_eval_end(e, r);
+        int64_t last = INT64_MIN;
+        bool whole = true;
+        for (uint32_t v = 0; v < o->ranks[r].n; v++)
+            whole &= o->ranks[r].nodes[v].ended;
+        for (uint32_t v = 0; v < o->ranks[r].n; v++) {
+            const struct oracle_node *n = &o->ranks[r].nodes[v];
+            bool sync = n->node->kind == GRAPH_SYNC;
+            if (sync && !whole && end[v] == INT64_MIN) /* host threads are only pulled */
+                continue;
+            if (end[v] != (n->ended ? n->end : INT64_MIN))
+                fail_msg("seed %llu, %u threads: rank %u, node %u ends at %lld, oracle %lld", (unsigned long long)seed, threads,
+                         r, v, (long long)end[v], n->ended ? (long long)n->end : -1LL);
+            if (n->ended && !sync)
+                assert_int_equal(start[v], n->start);
+            const struct graph_rank *rank = &c.g->ranks[r];
+            if (n->ended && v >= rank->iterations[0] && v < rank->iterations[1] && n->end > last)
+                last = n->end;
+        }
+        all &= whole;
+        if (whole)
+            assert_int_equal(graph_eval_iteration_end(e, r, 0), last);
+    }
+    char why[512];
+    assert_int_equal(graph_eval_blocked(e, why, sizeof why) == 0, all);
+    assert_int_equal(why[0] == 0, all);
+    graph_eval_destroy(e);
+    oracle_free(o);
+    graph_destroy(c.g);
+}
+
+static void test_eval(void **state)
+{
+    for (uint64_t i = 0; i < 4000; i++)
+        one_eval(3000017 * i + 7, 1 + i % 4, i / 4 % 2);
+}
+
 #define CASES 6000
 
 static void test_virtual(void **state)
@@ -223,6 +282,7 @@ static void test_external(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_virtual), cmocka_unit_test(test_external)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_virtual), cmocka_unit_test(test_external),
+                                       cmocka_unit_test(test_eval)};
     return cmocka_run_group_tests_name("graph_run: against the oracle", tests, NULL, NULL);
 }

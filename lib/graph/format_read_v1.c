@@ -1,3 +1,4 @@
+/* format_read_v1.c - graph.bin of version 1 (docs/formats/graph.md). */
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
@@ -181,34 +182,25 @@ static struct graph *refuse(struct prism_error *err, const char *what)
     return NULL;
 }
 
-struct graph *graph_read(const void *data, size_t len, struct prism_error *err)
+struct graph *graph_read_v1(const void *data, size_t len, struct prism_error *err)
 {
-    if (len < GRAPH_HEADER + 8 || memcmp(data, GRAPH_MAGIC, 8))
-        return refuse(err, len < GRAPH_HEADER + 8 ? "too short" : "not a graph");
+    if (len < GRAPH_V1_HEADER + 8)
+        return refuse(err, "too short");
     struct bytes_reader r = bytes_reader_init(data, len),
                         tail = bytes_reader_init((const char *)data + len - 8, 8);
-    bytes_get(&r, 8);
-    uint32_t version = bytes_get_u32(&r);
-    if (version != GRAPH_VERSION) {
-        prism_error_set(err, PRISM_EXIT_TRACE,
-                        "graph.bin is of version %u, this Prism reads version %u; capture again, or use the "
-                        "Prism that made "
-                        "it",
-                        version, GRAPH_VERSION);
-        return NULL;
-    }
+    bytes_get(&r, 12); /* magic, version */
     if (bytes_get_u64(&tail) != XXH64(data, len - 8, 0))
         return refuse(err, "checksum");
     uint32_t world = bytes_get_u32(&r), gpus_per_node = bytes_get_u32(&r), ncomms = bytes_get_u32(&r);
     uint32_t nclasses = bytes_get_u32(&r);
     bytes_get_u32(&r);
     uint64_t raw = bytes_get_u64(&r);
-    if (world > GRAPH_WORLD_MAX || nclasses > world || raw < (uint64_t)world * (8 + GRAPH_RANK_FIXED))
+    if (world > GRAPH_WORLD_MAX || nclasses > world || raw < (uint64_t)world * (8 + GRAPH_V1_RANK_FIXED))
         return refuse(err, "sizes");
     struct graph *g = graph_create(world, gpus_per_node);
     g->nclasses = nclasses;
     struct input in = {.zstd = ZSTD_createDCtx(),
-                       .in = {(const char *)data + GRAPH_HEADER, len - GRAPH_HEADER - 8, 0},
+                       .in = {(const char *)data + GRAPH_V1_HEADER, len - GRAPH_V1_HEADER - 8, 0},
                        .left = raw};
     if (!in.zstd)
         abort();

@@ -1,0 +1,48 @@
+/* file_private.h - inside of graph_file (file.c, file_read.c, file_merge.c). */
+#ifndef PRISM_GRAPH_FILE_PRIVATE_H
+#define PRISM_GRAPH_FILE_PRIVATE_H
+
+#include "graph/file.h"
+#include "graph/format.h"
+
+struct file_program; /* a program put together, shared by its ranks */
+struct file_parts;   /* parts of ranks with equal programs, counts and places */
+struct file_key;     /* chunks by what they hold */
+
+struct graph_file {
+    const uint8_t *data;
+    size_t len;
+    void *mapped; /* to unmap; NULL = the caller's */
+    struct file_facts facts;
+    struct chunks chunks;
+    struct ZSTD_DCtx_s *zstd;
+    struct bytes raw; /* of the chunk at hand */
+    struct graph_comm *comms; /* facts.ncomms of them once one was asked for; size 0, ranks NULL: not read yet */
+    struct file_key *keys;         /* hash */
+    struct file_program *programs; /* hash */
+    struct file_parts *parts;      /* hash */
+    uint64_t index_bytes, lost_bytes;
+    bool salvage;
+};
+
+void file_index_keys(struct graph_file *f);
+void file_free_caches(struct graph_file *f);
+
+/* A record of a chunk of RANKS. */
+struct file_record {
+    uint32_t klass, ncomms, niterations, nstreams, nhosts;
+    struct chunk_key program, counts;
+    const uint8_t *globals, *places, *iterations; /* into the chunk's contents */
+};
+/* What ranks [first, first + n) of ranks are made of, as a chunk of RANKS holds it; keys[0] is that of rank first. */
+struct file_keys {
+    struct chunk_key program, counts; /* none: the rank has no nodes */
+};
+void file_put_records(struct bytes *b, const struct graph_rank *ranks, const struct file_keys *keys, uint32_t first,
+                      uint32_t n);
+/* Communicators, iterations and numbers of a record; its chunk's contents are still in f->raw. */
+void file_take_tables(const struct file_record *record, struct graph_rank *r);
+/* Contents of table chunk c into f->raw and its records (owned by the caller). NULL: damaged. */
+struct file_record *file_records(struct graph_file *f, const struct chunk *c);
+
+#endif

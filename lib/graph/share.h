@@ -1,0 +1,19 @@
+/* share.h - arrays that several ranks have in common. Inside lib/graph only. */
+#ifndef PRISM_GRAPH_SHARE_H
+#define PRISM_GRAPH_SHARE_H
+
+#include "graph/graph.h"
+
+/* A shared array of n elements with one reference, its bytes zero; *data points at them. Room for the next power of two. */
+struct graph_shared *shared_create(uint32_t n, size_t size, void **data);
+/* The rank's own array becomes a shared one (no copy is made when it is one already). */
+void shared_make_nodes(struct graph_rank *r);
+void shared_make_parts(struct graph_rank *r);
+/* `to` gives up what it had and uses the array that `from` has shared. */
+void shared_use_nodes(struct graph_rank *to, const struct graph_rank *from);
+void shared_use_parts(struct graph_rank *to, const struct graph_rank *from);
+
+/* Hash of the sizes of a rank's communicators (none: as if of size 0) and of its numbers in them. */
+uint64_t shared_hash_places(const struct graph *g, const struct graph_rank *r);
+
+#endif
