@@ -163,8 +163,14 @@ static void free_shape(struct eval_shape *s)
 struct kind_id { /* ranks with these have one shape and, if parts are shared, one column */
     const struct graph_node *nodes;
     const struct graph_part *parts;
-    uint64_t places; /* hash of sizes of communicators and numbers in them */
+    uint64_t places; /* hash of sizes of communicators, and of numbers where peers depend on them */
     uint32_t ncomms, nnodes, nparts;
+};
+
+struct arrays { /* what of a rank's places its parts depend on */
+    struct kind_id id;
+    bool *by_place;
+    UT_hash_handle hh;
 };
 
 struct kind {
@@ -188,6 +194,7 @@ struct shape_entry {
 
 struct sharing {
     struct kind *kinds;
+    struct arrays *arrays;
     struct shape_entry *shapes;
     uint32_t *words;
     size_t cap;
@@ -283,6 +290,20 @@ static uint32_t add_column(struct graph_eval *e, const struct eval_shape *s, con
     return e->ncolumns++;
 }
 
+/* id: of the rank, without places. */
+static const bool *by_place_of(struct sharing *x, const struct graph_rank *r, const struct kind_id *id)
+{
+    struct arrays *a;
+    HASH_FIND(hh, x->arrays, id, sizeof *id, a);
+    if (a)
+        return a->by_place;
+    a = allocate(1, sizeof *a);
+    a->id = *id;
+    a->by_place = shared_by_place(r);
+    HASH_ADD(hh, x->arrays, id, sizeof a->id, a);
+    return a->by_place;
+}
+
 static const struct kind *kind_of(struct graph_eval *e, struct sharing *x, const struct graph_rank *r)
 {
     struct kind *k;
@@ -290,10 +311,10 @@ static const struct kind *kind_of(struct graph_eval *e, struct sharing *x, const
     memset(&id, 0, sizeof id);
     id.nodes = r->nodes;
     id.parts = r->parts;
-    id.places = shared_hash_places(e->graph, r);
     id.ncomms = r->ncomms;
     id.nnodes = r->nnodes;
     id.nparts = r->nparts;
+    id.places = shared_hash_places(e->graph, r, by_place_of(x, r, &id));
     HASH_FIND(hh, x->kinds, &id, sizeof id, k);
     if (k)
         return k;
@@ -309,6 +330,12 @@ static void free_sharing(struct sharing *x)
 {
     struct kind *k, *next_kind;
     struct shape_entry *s, *next_shape;
+    struct arrays *a, *next_arrays;
+    HASH_ITER(hh, x->arrays, a, next_arrays) {
+        HASH_DEL(x->arrays, a);
+        free(a->by_place);
+        free(a);
+    }
     HASH_ITER(hh, x->kinds, k, next_kind) {
         HASH_DEL(x->kinds, k);
         free(k);

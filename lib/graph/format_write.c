@@ -17,6 +17,16 @@ struct written { /* contents that are in the file */
     UT_hash_handle hh;
 };
 
+struct arrays { /* what of a rank's places its parts depend on */
+    struct {
+        const struct graph_node *nodes;
+        const struct graph_part *parts;
+        uint32_t ncomms, nnodes;
+    } id;
+    bool *by_place;
+    UT_hash_handle hh;
+};
+
 struct program { /* ranks with these arrays, and these places in their communicators, have this program */
     struct {
         const struct graph_node *nodes;
@@ -36,6 +46,7 @@ struct output {
     struct chunks chunks;
     struct written *written;
     struct program *programs;
+    struct arrays *arrays;
     uint32_t *next; /* ordinals, by communicator of the rank at hand */
     uint32_t nnext;
 };
@@ -136,6 +147,24 @@ static struct chunk_key put_counts(struct output *o, const struct graph_rank *r)
     return put(o, &o->raw, CHUNK_COUNTS, 0, 0);
 }
 
+static const bool *by_place_of(struct output *o, const struct graph_rank *r)
+{
+    struct arrays *a, key;
+    memset(&key, 0, sizeof key);
+    key.id.nodes = r->nodes;
+    key.id.parts = r->parts;
+    key.id.ncomms = r->ncomms;
+    key.id.nnodes = r->nnodes;
+    HASH_FIND(hh, o->arrays, &key.id, sizeof key.id, a);
+    if (a)
+        return a->by_place;
+    a = check(calloc(1, sizeof *a));
+    a->id = key.id;
+    a->by_place = shared_by_place(r);
+    HASH_ADD(hh, o->arrays, id, sizeof a->id, a);
+    return a->by_place;
+}
+
 /* Ranks that share their arrays are looked at once. */
 static const struct program *program_of(struct output *o, const struct graph_rank *r)
 {
@@ -143,7 +172,7 @@ static const struct program *program_of(struct output *o, const struct graph_ran
     memset(&key, 0, sizeof key);
     key.id.nodes = r->nodes;
     key.id.parts = r->parts;
-    key.id.places = shared_hash_places(o->g, r);
+    key.id.places = shared_hash_places(o->g, r, by_place_of(o, r));
     key.id.ncomms = r->ncomms;
     key.id.nnodes = r->nnodes;
     key.id.niterations = r->niterations;
@@ -253,6 +282,12 @@ static void free_tables(struct output *o)
 {
     struct written *w, *next_written;
     struct program *p, *next_program;
+    struct arrays *a, *next_arrays;
+    HASH_ITER(hh, o->arrays, a, next_arrays) {
+        HASH_DEL(o->arrays, a);
+        free(a->by_place);
+        free(a);
+    }
     HASH_ITER(hh, o->written, w, next_written) {
         HASH_DEL(o->written, w);
         free(w);

@@ -5,6 +5,8 @@
 #include <uthash.h>
 #include <xxhash.h>
 
+#include "graph/feeds.h"
+
 struct graph_shared { /* the array lies behind it */
     uint64_t references;
     uint64_t unused; /* keeps the array aligned to 16 bytes */
@@ -114,12 +116,23 @@ void shared_use_parts(struct graph_rank *to, const struct graph_rank *from)
     to->nparts = from->nparts;
 }
 
-uint64_t shared_hash_places(const struct graph *g, const struct graph_rank *r)
+bool *shared_by_place(const struct graph_rank *r)
+{
+    bool *by_place = check(calloc(r->ncomms + 1u, sizeof *by_place));
+    for (uint32_t i = 0; i < r->nnodes; i++) {
+        const struct graph_node *n = &r->nodes[i];
+        for (uint32_t k = 0; n->kind == GRAPH_COMM && n->comm < r->ncomms && k < n->nparts; k++)
+            by_place[n->comm] |= graph_feeds(r->parts[n->first_part + k].op) >= GRAPH_FEEDS_SEND;
+    }
+    return by_place;
+}
+
+uint64_t shared_hash_places(const struct graph *g, const struct graph_rank *r, const bool *by_place)
 {
     uint32_t few[64] = {0}, *words = r->ncomms <= 32 ? few : check(malloc(2 * (size_t)r->ncomms * sizeof *words));
     for (uint32_t i = 0; i < r->ncomms; i++) {
         words[2 * i] = r->comms[i].global < 0 ? 0 : g->comms[r->comms[i].global].size;
-        words[2 * i + 1] = (uint32_t)r->comms[i].rank;
+        words[2 * i + 1] = by_place && by_place[i] ? (uint32_t)r->comms[i].rank : 0;
     }
     uint64_t hash = XXH3_64bits(words, 2 * (size_t)r->ncomms * sizeof *words);
     if (words != few)

@@ -13,7 +13,10 @@ void shared_make_parts(struct graph_rank *r);
 void shared_use_nodes(struct graph_rank *to, const struct graph_rank *from);
 void shared_use_parts(struct graph_rank *to, const struct graph_rank *from);
 
-/* Hash of the sizes of a rank's communicators (none: as if of size 0) and of its numbers in them. */
-uint64_t shared_hash_places(const struct graph *g, const struct graph_rank *r);
+/* Which of the rank's communicators its nodes send or receive on: peers there depend on its number. Owned by the caller, ncomms
+ * of them. */
+bool *shared_by_place(const struct graph_rank *r);
+/* Hash of the sizes of a rank's communicators (none: 0), and of its numbers where by_place says so (NULL: nowhere). */
+uint64_t shared_hash_places(const struct graph *g, const struct graph_rank *r, const bool *by_place);
 
 #endif

@@ -100,12 +100,12 @@ static int validate_iterations(const struct graph_rank *r, uint32_t rank, struct
     return 0;
 }
 
-/* Ranks that share their arrays, at the same places of communicators of the same sizes, are looked at once. */
+/* Ranks that share their arrays, in communicators of the same sizes, are looked at once. */
 struct seen {
     struct {
         const struct graph_node *nodes;
         const struct graph_part *parts;
-        uint64_t places; /* hash */
+        uint64_t sizes; /* of communicators, hash */
         uint32_t ncomms;
         uint32_t nnodes, nparts, nstreams, nhosts;
     } id;
@@ -120,7 +120,7 @@ static bool seen_before(struct seen **table, const struct graph *g, const struct
     memset(&key, 0, sizeof key);
     key.id.nodes = r->nodes;
     key.id.parts = r->parts;
-    key.id.places = shared_hash_places(g, r);
+    key.id.sizes = shared_hash_places(g, r, NULL);
     key.id.ncomms = r->ncomms;
     key.id.nnodes = r->nnodes;
     key.id.nparts = r->nparts;
