@@ -51,12 +51,12 @@ static void wake_waiters(struct eval_thread *t, struct eval_line *l)
 /* Nodes from the rank's slowest cursor less the longest distance may still be asked for. */
 static void ring_make_room(struct graph_eval *e, struct eval_rank *r, uint64_t node)
 {
-    uint64_t floor = node, from, size = r->mask + 1, reach = r->shape->max_dep;
+    uint64_t floor = node, from, size = (uint64_t)r->mask + 1, reach = r->max_dep;
     const struct eval_line *l = &e->lines[r->first_line];
     for (uint32_t i = 0; i < r->shape->nstreams + r->shape->nhosts; i++, l++)
         if (l->n < floor)
             floor = l->n;
-    r->floor = floor;
+    r->floor = (uint32_t)floor;
     /* Growing when more than half is in use keeps the number of searches low. */
     if ((node - floor + reach) * 2 <= r->mask)
         return;
@@ -70,12 +70,12 @@ static void ring_make_room(struct graph_eval *e, struct eval_rank *r, uint64_t n
         time[p & (size - 1)] = r->time[p & r->mask];
     free(r->time);
     r->time = time;
-    r->mask = size - 1;
+    r->mask = (uint32_t)(size - 1);
 }
 
 static inline void ring_put(struct graph_eval *e, struct eval_rank *r, uint32_t node, int64_t ns)
 {
-    if (node - r->floor + r->shape->max_dep > r->mask)
+    if (node - r->floor + r->max_dep > r->mask)
         ring_make_room(e, r, node);
     r->time[node & r->mask] = ns;
 }
@@ -130,7 +130,7 @@ static bool host_advance(struct eval_thread *t, struct eval_rank *r, uint32_t li
             h->end_ns = issue;
         }
         uint32_t next = links ? links[n] : n + 1;
-        h->n = next < r->shape->nnodes ? next : NONE;
+        h->n = next < r->nnodes ? next : NONE;
         if (h->n == NONE)
             break;
     }
@@ -166,7 +166,7 @@ static bool pull_host(struct eval_thread *t, struct eval_rank *r, uint32_t line,
 static void hosts_to_end(struct eval_thread *t, struct eval_rank *r)
 {
     for (uint32_t i = 0; i < r->shape->nhosts; i++) {
-        uint32_t line = r->first_line + r->nstreams + i;
+        uint32_t line = r->first_host + i;
         t->e->lines[line].slot = NONE - 1;
         if (t->e->lines[line].state == EVAL_IDLE)
             push(t, line);
@@ -287,34 +287,55 @@ static void feed_all(struct eval_thread *t, uint32_t waiter, int64_t value)
     }
 }
 
-/* Bring the group at which the line stands to its channels. True when nothing is pending. */
-static bool enter(struct eval_thread *t, struct eval_rank *r, struct eval_line *l, const struct eval_op *op)
+static inline uint32_t enter_part(const struct entering *x, const struct eval_rank *r, const struct eval_part *p, bool is_root,
+                                  uint32_t part, int64_t *value)
 {
-    struct graph_eval *e = t->e;
+    struct graph_eval *e = x->t->e;
+    struct eval_channel *c = &e->channels[r->channels[p->counter]];
+    pthread_mutex_t *lock = c->crosses ? &e->channel_locks[r->channels[p->counter] % LOCKS] : NULL;
+    uint32_t waiters;
+    if (lock)
+        pthread_mutex_lock(lock);
+    if (p->feeds < GRAPH_FEEDS_SEND) {
+        waiters = enter_collective(x, c, p, is_root, value);
+    } else {
+        const struct graph_part *recorded = &r->recorded->parts[part];
+        bool eager = p->feeds == GRAPH_FEEDS_SEND &&
+                     e->ops.send_is_eager(e->ops.ctx, recorded->count * graph_datatype_size(recorded->datatype));
+        waiters = enter_message(x, c, p, eager, value);
+    }
+    if (lock)
+        pthread_mutex_unlock(lock);
+    return waiters;
+}
+
+static bool enter_several(struct eval_thread *t, struct eval_rank *r, struct eval_line *l, const struct eval_op *op)
+{
     struct entering x = {t, l, l->waiter};
-    const struct graph_part *recorded = &r->recorded->parts[op->first_part];
-    l->max_ns = l->start_ns;
-    l->pending = 1; /* keeps the group open while its parts come in */
     for (uint32_t i = 0; i < op->nparts; i++, x.waiter++) {
         const struct eval_part *p = &r->shape->parts[op->first_part + i];
-        struct eval_channel *c = &e->channels[r->channels[p->counter]];
-        pthread_mutex_t *lock = c->crosses ? &e->channel_locks[r->channels[p->counter] % LOCKS] : NULL;
+        bool is_root = p->feeds != GRAPH_FEEDS_ALL && r->recorded->comms[op->comm].rank == p->root;
         int64_t value = 0;
-        uint32_t waiters;
-        if (lock)
-            pthread_mutex_lock(lock);
-        if (p->feeds < GRAPH_FEEDS_SEND) {
-            waiters = enter_collective(&x, c, p, r->recorded->comms[op->comm].rank == p->root, &value);
-        } else {
-            bool eager = p->feeds == GRAPH_FEEDS_SEND &&
-                         e->ops.send_is_eager(e->ops.ctx, recorded[i].count * graph_datatype_size(recorded[i].datatype));
-            waiters = enter_message(&x, c, p, eager, &value);
-        }
-        if (lock)
-            pthread_mutex_unlock(lock);
+        uint32_t waiters = enter_part(&x, r, p, is_root, op->first_part + i, &value);
         if (waiters != NONE)
             feed_all(t, waiters, value);
     }
+    return --l->pending == 0;
+}
+
+/* Bring the group at which the line stands to its channels. True when nothing is pending. */
+static inline bool enter(struct eval_thread *t, struct eval_rank *r, struct eval_line *l, const struct eval_node *node)
+{
+    l->max_ns = l->start_ns;
+    l->pending = 1; /* keeps the group open while its parts come in */
+    if (node->counter == NONE)
+        return enter_several(t, r, l, &r->shape->ops[node->op]);
+    struct entering x = {t, l, l->waiter};
+    struct eval_part p = {node->counter, node->sequence, -1, node->feeds};
+    int64_t value = 0;
+    uint32_t waiters = enter_part(&x, r, &p, false, node->part, &value);
+    if (waiters != NONE)
+        feed_all(t, waiters, value);
     return --l->pending == 0;
 }
 
@@ -382,13 +403,27 @@ void eval_feed(struct eval_thread *t, uint32_t line, int64_t value)
         push(t, line);
 }
 
+/* The commonest case of pulling: the host's next node is this one, and it has one host thread. */
+static inline void issue_next(struct graph_eval *e, struct eval_rank *r, struct eval_line *h)
+{
+    uint32_t n = h->n;
+    h->end_ns += r->host_work ? rounded(r->host_work[n]) : 0;
+    ring_put(e, r, n, h->end_ns);
+    h->n = n + 1 < r->nnodes ? n + 1 : NONE;
+    if (h->n == NONE)
+        h->state = EVAL_ENDED;
+}
+
 /* Start of the node at which the stream stands. False: something is missing, and the line is on a list. */
 static inline bool stream_start(struct eval_thread *t, struct eval_rank *r, struct eval_line *l, uint32_t line,
                                 int64_t *start_ns)
 {
     const struct eval_node *node = &r->nodes[l->n];
-    uint32_t n = l->n, host = r->first_line + r->nstreams + node->host;
-    if (t->e->lines[host].n <= n && !pull_host(t, r, line, host, n))
+    uint32_t n = l->n, host = r->first_host + node->host;
+    struct eval_line *h = &t->e->lines[host];
+    if (h->n == n && h->state == EVAL_IDLE && h->waiters == NONE && !r->shape->host_next)
+        issue_next(t->e, r, h);
+    else if (h->n <= n && !pull_host(t, r, line, host, n))
         return false;
     int64_t start = l->end_ns + (r->device_work ? rounded(r->device_work[n]) : 0);
     start = later(start, r->time[n & r->mask]);
@@ -410,7 +445,7 @@ static void stream_run(struct eval_thread *t, uint32_t line, bool may_be_far)
     while (l->n != NONE) {
         int64_t start, end;
         uint32_t op = r->nodes[l->n].op;
-        if (!may_be_far && l->n > e->lines[r->first_line + r->nstreams + r->nodes[l->n].host].n + (uint64_t)FAR) {
+        if (!may_be_far && l->n > e->lines[r->first_host + r->nodes[l->n].host].n + (uint64_t)FAR) {
             l->next = t->far;
             t->far = line;
             return;
@@ -422,7 +457,7 @@ static void stream_run(struct eval_thread *t, uint32_t line, bool may_be_far)
         if (op != NOT_COMM) {
             l->start_ns = start;
             l->state = EVAL_AT_COMM;
-            if (!enter(t, r, l, &r->shape->ops[op]))
+            if (!enter(t, r, l, &r->nodes[l->n]))
                 return;
             l->state = EVAL_READY;
             end = l->max_ns + duration_of(e, r, op);

@@ -30,6 +30,9 @@ struct eval_node {
     uint32_t dep;  /* distance, 0 = none */
     uint32_t op;   /* number of the group, or NOT_COMM, IS_SYNC */
     uint16_t stream, host;
+    /* A group of one operation, as eval_part has it; counter NONE: several, or one with a root. */
+    uint32_t counter, sequence;
+    uint32_t feeds, part;
 };
 
 struct eval_op {
@@ -98,19 +101,21 @@ struct eval_line {
     uint8_t state, is_host;
 };
 
-struct eval_rank {
+struct eval_rank { /* 128 bytes, what every node needs in the first half */
     const struct eval_node *nodes;
+    int64_t *time; /* ring by node: the issue until it is evaluated, then the end */
+    const float *device_work, *host_work;
+    uint32_t mask, floor, max_dep, nnodes;
+    uint32_t first_line, first_host;
+    uint32_t *channels; /* by counter */
+
+    int64_t *durations; /* by signature, INT64_MIN = not asked yet */
+    const uint32_t *signature;
+    int64_t *start, *end; /* keep_times */
+    int64_t *slots;       /* ends: set-up, iterations, teardown */
     const struct eval_shape *shape;
     const struct graph_rank *recorded;
-    const float *device_work, *host_work;
-    int64_t *time; /* ring by node: the issue until it is evaluated, then the end */
-    uint64_t mask, floor;
-    uint32_t first_line, nstreams, open_streams, thread;
-    uint32_t *channels; /* by counter */
-    int64_t *durations; /* by signature, -1 = not asked yet */
-    const uint32_t *signature;
-    int64_t *slots;     /* ends: set-up, iterations, teardown */
-    int64_t *start, *end; /* keep_times */
+    uint32_t open_streams, thread;
 };
 
 struct eval_message {

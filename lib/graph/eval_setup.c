@@ -16,6 +16,15 @@ static void *allocate(size_t n, size_t size)
     return p;
 }
 
+/* The same on the borders of cache lines, whose multiple size is. */
+static void *allocate_lines(size_t n, size_t size)
+{
+    void *p = aligned_alloc(64, (n ? n : 1) * size);
+    if (!p)
+        abort();
+    return memset(p, 0, (n ? n : 1) * size);
+}
+
 /* ---- Slots: set-up, iterations, teardown ---- */
 
 uint32_t eval_slot_of(const struct graph_rank *r, uint32_t n, uint32_t *end)
@@ -104,7 +113,7 @@ static void set_nodes(const struct graph_rank *r, struct eval_shape *s)
         const struct graph_node *n = &r->nodes[i];
         struct eval_node *to = &s->nodes[i];
         uint32_t *host = &s->first[s->nstreams + n->host], *stream = &s->first[n->stream];
-        *to = (struct eval_node){NONE, n->dep, n->kind == GRAPH_SYNC ? IS_SYNC : NOT_COMM, 0, n->host};
+        *to = (struct eval_node){NONE, n->dep, n->kind == GRAPH_SYNC ? IS_SYNC : NOT_COMM, 0, n->host, NONE, 0, 0, 0};
         if (s->host_next)
             s->host_next[i] = *host;
         *host = i;
@@ -125,6 +134,19 @@ static void set_nodes(const struct graph_rank *r, struct eval_shape *s)
         }
 }
 
+static void set_single(const struct eval_shape *s, struct eval_node *n)
+{
+    if (n->op >= s->nops || s->ops[n->op].nparts != 1)
+        return;
+    const struct eval_part *p = &s->parts[s->ops[n->op].first_part];
+    if (p->feeds == GRAPH_FEEDS_FROM_ROOT || p->feeds == GRAPH_FEEDS_TO_ROOT)
+        return;
+    n->counter = p->counter;
+    n->sequence = p->sequence;
+    n->feeds = p->feeds;
+    n->part = s->ops[n->op].first_part;
+}
+
 static struct eval_shape *make_shape(const struct graph *g, const struct graph_rank *r)
 {
     struct eval_shape *s = allocate(1, sizeof *s);
@@ -143,6 +165,8 @@ static struct eval_shape *make_shape(const struct graph *g, const struct graph_r
     s->most_parts = allocate(s->nstreams, sizeof *s->most_parts);
     set_nodes(r, s);
     set_counters(g, r, s);
+    for (uint32_t i = 0; i < s->nnodes; i++)
+        set_single(s, &s->nodes[i]);
     return s;
 }
 
@@ -405,7 +429,7 @@ static void set_line(struct graph_eval *e, struct eval_rank *r, uint32_t rank, u
 {
     struct eval_line *l = &e->lines[r->first_line + i];
     l->rank = rank;
-    l->is_host = i >= r->nstreams;
+    l->is_host = i >= r->shape->nstreams;
     l->next = l->waiters = NONE;
     l->n = r->shape->first[i];
     l->state = l->n == NONE ? EVAL_ENDED : EVAL_IDLE;
@@ -427,13 +451,15 @@ static void set_lines(struct graph_eval *e)
     for (uint32_t i = 0; i < e->graph->world; i++) {
         struct eval_rank *r = &e->ranks[i];
         r->first_line = e->nlines;
-        r->nstreams = r->shape->nstreams;
-        e->nlines += r->nstreams + r->shape->nhosts;
+        r->first_host = r->first_line + r->shape->nstreams;
+        r->max_dep = r->shape->max_dep;
+        r->nnodes = r->shape->nnodes;
+        e->nlines += r->shape->nstreams + r->shape->nhosts;
         slots += (r->recorded->niterations ? r->recorded->niterations : 1u) + 2u;
-        for (uint32_t s = 0; s < r->nstreams; s++)
+        for (uint32_t s = 0; s < r->shape->nstreams; s++)
             waiters += r->shape->most_parts[s];
     }
-    e->lines = allocate(e->nlines, sizeof *e->lines);
+    e->lines = allocate_lines(e->nlines, sizeof *e->lines);
     e->waiters = allocate(waiters, sizeof *e->waiters);
     int64_t *slot = e->memory[2] = allocate(slots, sizeof *slot);
     for (size_t i = 0; i < slots; i++)
@@ -444,10 +470,10 @@ static void set_lines(struct graph_eval *e)
         while (size < 2 * ((uint64_t)r->shape->max_dep + 8))
             size *= 2;
         r->time = allocate(size, sizeof *r->time);
-        r->mask = size - 1;
+        r->mask = (uint32_t)(size - 1);
         r->slots = slot;
         slot += (r->recorded->niterations ? r->recorded->niterations : 1u) + 2u;
-        for (uint32_t k = 0; k < r->nstreams + r->shape->nhosts; k++)
+        for (uint32_t k = 0; k < r->shape->nstreams + r->shape->nhosts; k++)
             set_line(e, r, i, k, &next_waiter);
     }
 }
@@ -469,9 +495,11 @@ static void set_times(struct graph_eval *e)
     }
 }
 
+_Static_assert(sizeof(struct eval_line) == 64 && sizeof(struct eval_rank) == 128, "cache lines");
+
 void eval_setup(struct graph_eval *e, const struct graph_eval_options *options)
 {
-    e->ranks = allocate(e->graph->world, sizeof *e->ranks);
+    e->ranks = allocate_lines(e->graph->world, sizeof *e->ranks);
     set_shapes(e);
     set_works(e);
     set_lines(e);
