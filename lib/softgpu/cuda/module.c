@@ -101,13 +101,14 @@ CUresult cuModuleLoadData(CUmodule *module, const void *image)
     return CUDA_SUCCESS;
 }
 
+/* The record stays, so that an unloaded module is an invalid handle and not a crash. */
 CUresult cuModuleUnload(CUmodule module)
 {
     if (!module || module->magic != MODULE_MAGIC)
         return CUDA_ERROR_INVALID_HANDLE;
     module->magic = 0;
     free(module->text);
-    free(module);
+    module->text = NULL;
     return CUDA_SUCCESS;
 }
 
