@@ -12,11 +12,11 @@ set -u
 me=contrib/deps.sh
 
 build=(gcc libc6-dev make pkg-config libconfig-dev libzstd-dev libxxhash-dev libevent-dev uthash-dev libjansson-dev
-       libslurm-dev libmunge-dev libpmix-dev)
+       libslurm-dev libmunge-dev libpmix-dev libcairo2-dev)
 tests=(libcmocka-dev bats python3 procps util-linux hostname openmpi-bin libopenmpi-dev dpkg-dev)
 onebox=(slurm-wlm slurmdbd slurm-wlm-mysql-plugin slurm-wlm-basic-plugins munge mariadb-server)
 # Tests that use these say that they are skipped where the distribution lacks them.
-optional=(python3-torch lintian mandoc)
+optional=(python3-torch python3-protobuf protobuf-compiler lintian mandoc)
 
 say() { printf 'prism: %s\n' "$*"; }
 die() { printf 'prism: %s: %s\n' "$me" "$*" >&2; exit 1; }

@@ -23,6 +23,7 @@ int cli_verify(int argc, char **argv);
 int cli_predict(int argc, char **argv);
 int cli_export(int argc, char **argv);
 int cli_synth(int argc, char **argv);
+int cli_plot(int argc, char **argv);
 int cli_doctor(int argc, char **argv);
 int cli_acct(int argc, char **argv);
 

@@ -1,44 +1,50 @@
-/* export.c - `prism export`: the predicted timeline for other tools. */
-#include <inttypes.h>
+/* export.c - `prism export`: the predicted timeline and the graph for other tools. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <errno.h>
 
 #include "cli.h"
 #include "coll/duration.h"
+#include "export_private.h"
 #include "graph/graph.h"
 #include "prismd/durations.h"
-#include "timeline.h"
+#include "prismd/stages.h"
+#include "spank/parse.h"
+#include "timeline_select.h"
 #include "trace/trace.h"
 
-enum { FORMAT, NETWORK };
+enum { FORMAT, OUTPUT, RANKS, ITERATIONS, NETWORK };
 
 static const struct cli_option options[] = {
-    [FORMAT] = { "format", "csv|perfetto", "csv: a line a node; perfetto: trace events for ui.perfetto.dev (default csv)" },
+    [FORMAT] = { "format", "csv|perfetto|chakra", "csv: a line a node; perfetto: trace events; chakra: execution traces (default csv)" },
+    [OUTPUT] = { "output", "PATH", "file to write (default standard output); chakra: the folder" },
+    [RANKS] = { "ranks", "LIST", "these ranks, such as 0,17,4096-4099 (default all; perfetto: all up to 64, else the first of each stage)" },
+    [ITERATIONS] = { "iterations", "N|N-M", "these iterations alone, counted from 0 (default all that was recorded)" },
     [NETWORK] = { "network", "FILE", "network profile (default PRISM_NETWORK, the trace's own, built-in values)" },
     { 0 },
 };
 static const struct cli_usage usage = {
     .synopsis = "prism export TRACE [options]",
-    .about = "Print the predicted timeline of every rank: when each operation starts and ends in virtual time.",
+    .about = "Write what ranks do for other tools. csv and perfetto: the predicted timeline, when each operation starts and ends in\n"
+             "virtual time. chakra: operations, work and dependencies, for Chakra's tools and ASTRA-sim. docs/export.md has the forms.",
     .options = options,
 };
 
-struct writer {
-    const struct graph *g;
-    uint64_t written;
-};
+enum form { CSV, PERFETTO, CHAKRA };
+static const char *const forms[] = { "csv", "perfetto", "chakra", NULL };
+#define PERFETTO_RANKS 64
 
-static const char *const kinds[] = { "?", "comm", "record", "wait", "sync", "join" };
-
-static const struct graph_node *find(const struct graph *g, uint32_t rank, uint64_t v)
+void export_range(const struct export_request *q, uint32_t rank, uint32_t *begin, uint32_t *end)
 {
-    return v < g->ranks[rank].nnodes ? &g->ranks[rank].nodes[v] : NULL;
+    const struct graph_rank *r = &q->g->ranks[rank];
+    *begin = q->whole ? 0 : r->iterations[q->first];
+    *end = q->whole ? r->nnodes : r->iterations[q->last + 1];
 }
 
-/* Name and bytes of a group: its first part's operation, "xN" when there are several. */
-static uint64_t describe(const struct graph_rank *rank, const struct graph_node *node, char *name, size_t len)
+uint64_t export_describe(const struct graph_rank *rank, const struct graph_node *node, char *name, size_t len)
 {
+    static const char *const kinds[] = { "?", "comm", "record", "wait", "sync", "join" };
     uint64_t bytes = 0;
     if (node->kind != GRAPH_COMM || node->nparts == 0) {
         snprintf(name, len, "%s", kinds[node->kind <= GRAPH_JOIN ? node->kind : 0]);
@@ -54,85 +60,80 @@ static uint64_t describe(const struct graph_rank *rank, const struct graph_node 
     return bytes;
 }
 
-static void csv_node(void *ctx, uint32_t rank, uint64_t v, int64_t start_ns, int64_t end_ns)
+static int write_file(const struct export_request *q, enum form form, const char *path, struct prism_error *err)
 {
-    const struct graph *g = ((struct writer *)ctx)->g;
-    const struct graph_node *node = find(g, rank, v);
-    char name[64];
-    if (!node)
-        return;
-    uint64_t bytes = describe(&g->ranks[rank], node, name, sizeof(name));
-    printf("%u,%" PRIu64 ",%s,%s,%u,%u,%u,%u,%" PRIu64 ",%" PRId64 ",%" PRId64 "\n", rank, v,
-           kinds[node->kind <= GRAPH_JOIN ? node->kind : 0], name, node->host, node->stream, node->comm, node->ordinal,
-           bytes, start_ns, end_ns);
+    FILE *out = path ? fopen(path, "we") : stdout;
+    if (!out)
+        return prism_error_set(err, PRISM_EXIT_SYSTEM, "%s cannot be written: %s", path, strerror(errno));
+    int result = form == CSV ? export_csv(q, out, err) : export_perfetto(q, out, err);
+    bool bad = fflush(out) != 0 || ferror(out);
+    if (path && fclose(out) != 0)
+        bad = true;
+    if (result == 0 && bad)
+        result = prism_error_set(err, PRISM_EXIT_SYSTEM, "%s cannot be written", path ? path : "standard output");
+    if (result != 0 && path)
+        remove(path); /* no half a file */
+    return result;
 }
 
-/* Communication and computation of streams as complete ("X") events; times in microseconds, a process a rank. */
-static void perfetto_node(void *ctx, uint32_t rank, uint64_t v, int64_t start_ns, int64_t end_ns)
+static int choose(struct export_request *q, enum form form, const char *const *values, uint32_t **ranks,
+                  const char *command, struct prism_error *err)
 {
-    struct writer *w = ctx;
-    const struct graph_node *node = find(w->g, rank, v);
-    char name[64];
-    if (!node || node->kind == GRAPH_SYNC)
-        return;
-    double work = (double)graph_device_work(w->g, rank, (uint32_t)v);
-    if (work > 0)
-        printf("%s{\"name\":\"work\",\"cat\":\"compute\",\"ph\":\"X\",\"pid\":%u,\"tid\":%u,\"ts\":%.3f,\"dur\":%.3f}",
-               w->written++ ? ",\n" : "", rank, node->stream, ((double)start_ns - work) * 1e-3, work * 1e-3);
-    if (node->kind != GRAPH_COMM)
-        return;
-    uint64_t bytes = describe(&w->g->ranks[rank], node, name, sizeof(name));
-    printf("%s{\"name\":\"%s\",\"cat\":\"communication\",\"ph\":\"X\",\"pid\":%u,\"tid\":%u,\"ts\":%.3f,\"dur\":%.3f,"
-           "\"args\":{\"communicator\":%u,\"group\":%u,\"bytes\":%" PRIu64 "}}",
-           w->written++ ? ",\n" : "", name, rank, node->stream, (double)start_ns * 1e-3,
-           (double)(end_ns - start_ns) * 1e-3, node->comm, node->ordinal, bytes);
+    uint32_t *stage = calloc(q->g->world + 1u, sizeof(*stage));
+    uint32_t *weight = NULL;
+    const char *how = NULL;
+    uint32_t nstages = stages_find(q->g, stage), all = form == PERFETTO ? PERFETTO_RANKS : q->g->world;
+    int result = timeline_ranks(values[RANKS], q->g, stage, nstages, all, q->g->world, ranks, &weight, &q->nranks, &how, err);
+    if (result == 0 && q->nranks < q->g->world && !values[RANKS])
+        fprintf(stderr, "prism %s: %u of %u ranks (%s); name others by --ranks\n", command, q->nranks, q->g->world, how);
+    q->ranks = *ranks;
+    q->whole = !values[ITERATIONS];
+    if (result == 0 && !q->whole)
+        result = timeline_iterations(values[ITERATIONS], q->g, &q->first, &q->last, err);
+    free(stage);
+    free(weight);
+    return result;
 }
 
-static int write_timeline(const struct graph *g, const struct coll_network *network, const struct durations *measured,
-                          bool perfetto, struct prism_error *err)
+static int run(const char *dir, enum form form, const char *const *values, const char *command)
 {
-    struct writer writer = { .g = g };
-    if (perfetto)
-        printf("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
-    else
-        printf("rank,node,kind,name,host,stream,communicator,group,bytes,start_ns,end_ns\n");
-    struct graph_run *run = timeline_run(g, network, measured, perfetto ? perfetto_node : csv_node, &writer, err);
-    if (!run)
-        return -1;
-    if (perfetto)
-        printf("\n]}\n");
-    graph_run_destroy(run);
-    if (fflush(stdout) != 0 || ferror(stdout))
-        return prism_error_set(err, PRISM_EXIT_SYSTEM, "standard output cannot be written");
-    return 0;
+    struct prism_error err = { 0 };
+    struct trace_manifest manifest = { 0 };
+    struct coll_network network = { 0 };
+    struct graph *graph;
+    struct durations *measured = NULL;
+    uint32_t *ranks = NULL;
+    char *source = NULL;
+    if (cli_load_trace(dir, &manifest, &graph, &err) != 0)
+        return cli_fail_error(command, &err);
+    struct export_request q = { .g = graph, .network = &network };
+    int failed = choose(&q, form, values, &ranks, command, &err) != 0 ||
+                 cli_load_network(dir, values[NETWORK], &network, &source, &err) != 0 ||
+                 cli_load_durations(dir, values[NETWORK], &measured, &err) != 0;
+    q.measured = measured;
+    failed = failed || (form == CHAKRA ? export_chakra(&q, values[OUTPUT], &err) : write_file(&q, form, values[OUTPUT], &err)) != 0;
+    durations_destroy(measured);
+    coll_network_clear(&network);
+    free(source);
+    free(ranks);
+    graph_destroy(graph);
+    trace_manifest_clear(&manifest);
+    return failed ? cli_fail_error(command, &err) : 0;
 }
 
 int cli_export(int argc, char **argv)
 {
     const char *values[CLI_MAX_OPTIONS];
     int exit_code, first = cli_parse(argc, argv, &usage, values, false, &exit_code);
+    struct prism_error err = { 0 };
+    size_t form = CSV;
     if (first < 0)
         return exit_code;
     if (argc - first != 1)
         return cli_fail(argv[0], PRISM_EXIT_USAGE, "name one trace: %s", usage.synopsis);
-    const char *format = values[FORMAT] ? values[FORMAT] : "csv";
-    if (strcmp(format, "csv") != 0 && strcmp(format, "perfetto") != 0)
-        return cli_fail(argv[0], PRISM_EXIT_USAGE, "--format=%s: csv or perfetto is allowed", format);
-    struct prism_error err = { 0 };
-    struct trace_manifest manifest = { 0 };
-    struct coll_network network = { 0 };
-    struct graph *graph;
-    struct durations *measured = NULL;
-    char *source = NULL;
-    if (cli_load_trace(argv[first], &manifest, &graph, &err) != 0)
-        return cli_fail_error(argv[0], &err);
-    int failed = cli_load_network(argv[first], values[NETWORK], &network, &source, &err) != 0 ||
-                 cli_load_durations(argv[first], values[NETWORK], &measured, &err) != 0 ||
-                 write_timeline(graph, &network, measured, strcmp(format, "perfetto") == 0, &err) != 0;
-    durations_destroy(measured);
-    coll_network_clear(&network);
-    free(source);
-    graph_destroy(graph);
-    trace_manifest_clear(&manifest);
-    return failed ? cli_fail_error(argv[0], &err) : 0;
+    if (values[FORMAT] && parse_choice(values[FORMAT], forms, &form, &err) != 0)
+        return cli_fail(argv[0], PRISM_EXIT_USAGE, "--format=%s: %s", values[FORMAT], err.text);
+    if (form == CHAKRA && !values[OUTPUT])
+        return cli_fail(argv[0], PRISM_EXIT_USAGE, "--format=chakra writes a file a rank: name their folder, --output=DIR");
+    return run(argv[first], (enum form)form, values, argv[0]);
 }

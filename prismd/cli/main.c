@@ -16,8 +16,9 @@ static const struct {
     { "info", cli_info, "what a trace holds" },
     { "verify", cli_verify, "check a trace: checksums, structure, payloads" },
     { "predict", cli_predict, "iteration times from the trace alone, in virtual time" },
-    { "export", cli_export, "the predicted timeline as CSV or for Perfetto" },
+    { "export", cli_export, "the timeline as CSV or for Perfetto, execution traces for Chakra" },
     { "synth", cli_synth, "make the trace of a job from a description of it" },
+    { "plot", cli_plot, "pictures of the predicted timeline: SVG, PNG" },
     { "acct", cli_acct, "emulated jobs in Slurm's accounting" },
     { "doctor", cli_doctor, "check this machine, measure its network profile" },
 };

@@ -34,6 +34,15 @@ static size_t fill_getopt(const struct cli_option *options, struct option *longs
     return n;
 }
 
+/* -o is --output where a command has that. */
+static int output_option(const struct cli_option *options)
+{
+    for (int i = 0; options[i].name; i++)
+        if (strcmp(options[i].name, "output") == 0 && options[i].argument && options[i].argument[0] != '[')
+            return i + 256;
+    return '?';
+}
+
 int cli_parse(int argc, char **argv, const struct cli_usage *usage, const char **values, bool in_order,
               int *exit_code)
 {
@@ -43,8 +52,9 @@ int cli_parse(int argc, char **argv, const struct cli_usage *usage, const char *
     optind = 0; /* glibc: start anew, whatever was parsed before */
     opterr = 0;
     int c;
-    while ((c = getopt_long(argc, argv, in_order ? "+:h" : ":h", longs, NULL)) != -1) {
+    while ((c = getopt_long(argc, argv, in_order ? "+:ho:" : ":ho:", longs, NULL)) != -1) {
         /* "--trace -- program" lacks the value: no value starts with two dashes unless joined with "=". */
+        c = c == 'o' ? output_option(usage->options) : c;
         bool apart = c >= 256 && optarg && optarg == argv[optind - 1];
         if (apart && strncmp(optarg, "--", 2) == 0) {
             *exit_code = cli_fail(argv[0], PRISM_EXIT_USAGE, "--%s needs a value; see prism %s --help",

@@ -9,11 +9,11 @@
 #include "graph/graph.h"
 #include "plan_times.h"
 #include "prismd/durations.h"
+#include "prismd/predict.h"
 #include "prismd/slices.h"
 #include "spank/config.h"
 #include "spank/options.h"
 #include "spank/shape.h"
-#include "timeline.h"
 #include "trace/trace.h"
 
 #define PREFIX "prism-"
@@ -145,7 +145,7 @@ static int predict_seconds(const char *dir, const struct options *o, const struc
     char *source = NULL;
     if (cli_load_network(dir, o->text[OPTION_NETWORK], &network, &source, err) == 0 &&
         cli_load_durations(dir, o->text[OPTION_NETWORK], &measured, err) == 0)
-        run = timeline_run(g, &network, measured, NULL, NULL, err);
+        run = predict_run(g, &network, measured, NULL, NULL, err);
     if (run)
         *seconds = predicted_seconds(g, run);
     graph_run_destroy(run);

@@ -1,20 +1,30 @@
-/* timeline.h - the whole graph in virtual time, all ranks virtual (graph/run.h with lib/coll's durations). */
+/* timeline.h - the predicted times of chosen ranks' nodes. */
 #ifndef PRISM_CLI_TIMELINE_H
 #define PRISM_CLI_TIMELINE_H
 
 #include <stdint.h>
 
 #include "common/error.h"
-#include "graph/run.h"
+#include "prismd/predict.h"
 
-struct coll_network;
-struct durations;
+/* The times of chosen ranks' nodes, kept: 16 bytes a node of those ranks. */
+struct timeline {
+    const struct graph *g; /* borrowed, as network and measured are */
+    struct duration_model model;
+    struct graph_run *run;
+    uint32_t *ranks; /* in the order asked for */
+    uint32_t nranks;
+    int32_t *slot;   /* world of them: index into ranks, -1 = not chosen */
+    int64_t **start, **end; /* by slot and node; nanoseconds */
+};
 
-/* Evaluate from time 0. measured: durations that come before the network's (may be NULL). on_node (may be NULL) is called for every node with ctx. Returns the finished run (for
- * graph_run_iteration_end; graph_run_destroy), NULL with err when the timelines block each other. */
-struct graph_run *timeline_run(const struct graph *g, const struct coll_network *network,
-                               const struct durations *measured,
-                               void (*on_node)(void *ctx, uint32_t rank, uint64_t v, int64_t start_ns, int64_t end_ns),
-                               void *ctx, struct prism_error *err);
+/* Evaluates everyone (predict_run). -1 with err; timeline_clear is fine then too. No rank may be named twice. */
+int timeline_create(struct timeline *t, const struct graph *g, const struct coll_network *network,
+                    const struct durations *measured, const uint32_t *ranks, uint32_t nranks, struct prism_error *err);
+void timeline_clear(struct timeline *t);
+
+/* From where the iteration before `first` ends last, of all ranks, to where `last` does (as in predict.h). Iterations count
+ * from 0; the first one includes set-up. */
+void timeline_window(const struct timeline *t, uint32_t first, uint32_t last, int64_t *begin_ns, int64_t *end_ns);
 
 #endif
