@@ -56,7 +56,7 @@ static void add(struct rank_lines *x, struct line *l, int64_t from, int64_t to, 
 static void add_node(struct rank_lines *x, struct predicted *p, uint32_t rank, uint32_t i)
 {
     const struct graph_node *n = &p->graph->ranks[rank].nodes[i];
-    const struct node_times *t = &p->times[rank][i];
+    const struct graph_times *t = &p->times[rank][i];
     int64_t *host = &x->hosts[n->host];
     if (n->kind == GRAPH_SYNC) {
         *host = t->end_ns;

@@ -265,7 +265,7 @@ static bool step_back(struct walk *x)
         to_the_last(x, start);
         n = &x->p->graph->ranks[x->rank].nodes[x->node];
     }
-    const struct node_times *times = x->p->times[x->rank];
+    const struct graph_times *times = x->p->times[x->rank];
     const struct walked *w = tables(x, x->rank);
     uint32_t before = w->on_stream[x->node];
     int64_t from = before == NONE ? 0 : times[before].end_ns;

@@ -60,28 +60,46 @@ struct graph_run *predict_run(const struct graph *g, const struct coll_network *
     return NULL;
 }
 
+/* The same without a word a node, on all cores. NULL with err. */
+static struct graph_eval *evaluate(const struct graph *g, struct duration_model *model, bool keep_times, struct prism_error *err)
+{
+    struct graph_eval_ops ops = {.duration_ns = duration_ns, .send_is_eager = duration_send_is_eager, .ctx = model};
+    struct graph_eval_options options = {.keep_times = keep_times};
+    char why[512];
+    struct graph_eval *e = graph_eval(g, &ops, &options, NULL);
+    if (!e) {
+        prism_error_set(err, PRISM_EXIT_TRACE, "the graph cannot be evaluated; prism verify says why");
+        return NULL;
+    }
+    if (!graph_eval_blocked(e, why, sizeof why))
+        return e;
+    prism_error_set(err, PRISM_EXIT_TRACE, "the timelines block each other: %s; prism verify says more", why);
+    graph_eval_destroy(e);
+    return NULL;
+}
+
 /* ---- Iteration times ---- */
 
-static int64_t iteration_end(const struct graph *g, const struct graph_run *run, uint32_t rank, uint32_t iteration)
+static int64_t iteration_end(const struct graph *g, const struct graph_eval *e, uint32_t rank, uint32_t iteration)
 {
     if (rank != PREDICT_EVERYONE)
-        return graph_run_iteration_end(run, rank, iteration);
+        return graph_eval_iteration_end(e, rank, iteration);
     int64_t last = 0;
     for (uint32_t r = 0; r < g->world; r++) {
-        int64_t end = graph_run_iteration_end(run, r, iteration);
+        int64_t end = graph_eval_iteration_end(e, r, iteration);
         last = end > last ? end : last;
     }
     return last;
 }
 
-void predict_iterations(const struct graph *g, const struct graph_run *run, uint32_t rank, struct prediction *out)
+void predict_iterations(const struct graph *g, const struct graph_eval *e, uint32_t rank, struct prediction *out)
 {
     uint32_t n = g->ranks[rank == PREDICT_EVERYONE ? 0 : rank].niterations;
     int64_t before = 0;
     out->seconds = check(calloc(n + 1u, sizeof *out->seconds));
     out->iterations = n;
     for (uint32_t i = 0; i < n; i++) {
-        int64_t end = iteration_end(g, run, rank, i);
+        int64_t end = iteration_end(g, e, rank, i);
         out->seconds[i] = (double)(end - before) / 1e9;
         before = end;
     }
@@ -90,11 +108,15 @@ void predict_iterations(const struct graph *g, const struct graph_run *run, uint
 void predict(const struct graph *g, const struct coll_network *network, const struct durations *measured,
              uint32_t rank, struct prediction *out)
 {
-    struct graph_run *run = predict_run(g, network, measured, NULL, NULL, NULL);
+    struct duration_model model;
+    duration_model_init(&model, g, network);
+    model.measured = measured;
+    struct graph_eval *e = evaluate(g, &model, false, NULL);
     *out = (struct prediction){0};
-    if (run)
-        predict_iterations(g, run, rank, out);
-    graph_run_destroy(run);
+    if (e)
+        predict_iterations(g, e, rank, out);
+    graph_eval_destroy(e);
+    duration_model_clear(&model);
 }
 
 void prediction_clear(struct prediction *p)
@@ -104,13 +126,6 @@ void prediction_clear(struct prediction *p)
 }
 
 /* ---- Every node's times ---- */
-
-static void keep(void *ctx, uint32_t rank, uint64_t v, int64_t start_ns, int64_t end_ns)
-{
-    struct predicted *p = ctx;
-    if (v < p->graph->ranks[rank].nnodes)
-        p->times[rank][v] = (struct node_times){start_ns, end_ns};
-}
 
 /* As graph_device_work chooses, but once a class. */
 static void find_works(struct predicted *p)
@@ -138,12 +153,12 @@ static void find_window(struct predicted *p)
     const struct graph *g = p->graph;
     uint32_t n = g->world ? g->ranks[0].niterations : 0;
     p->iteration = n ? n - 1 : 0;
-    p->end_ns = n ? iteration_end(g, p->run, PREDICT_EVERYONE, p->iteration) : 0;
+    p->end_ns = n ? iteration_end(g, p->eval, PREDICT_EVERYONE, p->iteration) : 0;
     if (p->iteration)
-        p->begin_ns = iteration_end(g, p->run, PREDICT_EVERYONE, p->iteration - 1);
+        p->begin_ns = iteration_end(g, p->eval, PREDICT_EVERYONE, p->iteration - 1);
     for (uint32_t r = 0; n && !p->iteration && r < g->world; r++)
-        if (graph_run_setup_end(p->run, r) > p->begin_ns)
-            p->begin_ns = graph_run_setup_end(p->run, r);
+        if (graph_eval_setup_end(p->eval, r) > p->begin_ns)
+            p->begin_ns = graph_eval_setup_end(p->eval, r);
 }
 
 struct predicted *predicted_create(const struct graph *g, const struct coll_network *network, const struct durations *measured,
@@ -155,16 +170,16 @@ struct predicted *predicted_create(const struct graph *g, const struct coll_netw
     p->device = check(calloc(g->world + 1u, sizeof *p->device));
     p->host = check(calloc(g->world + 1u, sizeof *p->host));
     p->stages = check(calloc(g->world + 1u, sizeof *p->stages));
-    for (uint32_t r = 0; r < g->world; r++)
-        p->times[r] = check(calloc(g->ranks[r].nnodes + 1u, sizeof *p->times[r]));
     duration_model_init(&p->model, g, network);
     p->model.measured = measured;
     find_works(p);
-    p->run = predict_run(g, network, measured, keep, p, err);
-    if (!p->run) {
+    p->eval = evaluate(g, &p->model, true, err);
+    if (!p->eval) {
         predicted_destroy(p);
         return NULL;
     }
+    for (uint32_t r = 0; r < g->world; r++)
+        p->times[r] = graph_eval_times(p->eval, r);
     find_window(p);
     p->nstages = stages_find(g, p->stages);
     return p;
@@ -174,15 +189,13 @@ void predicted_destroy(struct predicted *p)
 {
     if (!p)
         return;
-    for (uint32_t r = 0; r < p->graph->world; r++)
-        free(p->times[r]);
     free(p->times);
     free(p->device);
     free(p->host);
     free(p->stages);
     free(p->memo);
     duration_model_clear(&p->model);
-    graph_run_destroy(p->run);
+    graph_eval_destroy(p->eval);
     free(p);
 }
 

@@ -3,6 +3,7 @@
 #ifndef PRISM_PRISMD_PREDICT_H
 #define PRISM_PRISMD_PREDICT_H
 
+#include "graph/eval.h"
 #include "graph/graph.h"
 #include "graph/run.h"
 #include "prismd/duration.h"
@@ -27,8 +28,8 @@ struct prediction {
 };
 
 /* An iteration lasts from the end of the one before (of time 0, for the first: that has the set-up) to its own end at that
- * rank; of PREDICT_EVERYONE, at the rank where it ends last. Of a finished run. */
-void predict_iterations(const struct graph *g, const struct graph_run *run, uint32_t rank, struct prediction *out);
+ * rank; of PREDICT_EVERYONE, at the rank where it ends last. */
+void predict_iterations(const struct graph *g, const struct graph_eval *e, uint32_t rank, struct prediction *out);
 /* Both in one; no iterations where the graph cannot be evaluated. */
 void predict(const struct graph *g, const struct coll_network *network, const struct durations *measured,
              uint32_t rank, struct prediction *out);
@@ -36,15 +37,11 @@ void prediction_clear(struct prediction *p);
 
 /* --- 3. Every node's times --- */
 
-struct node_times {
-    int64_t start_ns, end_ns; /* SYNC: start is the issue */
-};
-
 struct predicted {
     const struct graph *graph;    /* borrowed */
     struct duration_model model;
-    struct graph_run *run;        /* owned; finished */
-    struct node_times **times;    /* owned; by rank and node */
+    struct graph_eval *eval;      /* owned; on all cores */
+    const struct graph_times **times; /* owned; by rank, the evaluation's by node */
     const float **device, **host; /* owned; by rank: the works that count for it (graph_representative), NULL = none */
     uint32_t *stages;             /* owned; by rank: its place in the pipeline, 0 without one */
     uint32_t nstages;

@@ -136,12 +136,7 @@ int64_t graph_eval_setup_end(const struct graph_eval *e, uint32_t rank)
     return rank < e->graph->world ? e->ranks[rank].slots[0] : INT64_MIN;
 }
 
-const int64_t *graph_eval_start(const struct graph_eval *e, uint32_t rank)
+const struct graph_times *graph_eval_times(const struct graph_eval *e, uint32_t rank)
 {
-    return rank < e->graph->world ? e->ranks[rank].start : NULL;
-}
-
-const int64_t *graph_eval_end(const struct graph_eval *e, uint32_t rank)
-{
-    return rank < e->graph->world ? e->ranks[rank].end : NULL;
+    return rank < e->graph->world ? e->ranks[rank].times : NULL;
 }

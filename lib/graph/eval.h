@@ -25,7 +25,7 @@ struct graph_eval_ops {
 struct graph_eval_options {
     uint32_t threads;  /* 0: as many as there are processors, at most 16; small graphs are given fewer */
     int64_t t0_ns;
-    bool keep_times;   /* start and end of every node (16 bytes a node): for graph_eval_start and what builds on it */
+    bool keep_times;   /* start and end of every node (16 bytes a node): graph_eval_times */
 };
 
 struct graph_eval;
@@ -44,8 +44,11 @@ uint32_t graph_eval_threads(const struct graph_eval *e);
 /* As graph_run_iteration_end and graph_run_setup_end. */
 int64_t graph_eval_iteration_end(const struct graph_eval *e, uint32_t rank, uint32_t iteration);
 int64_t graph_eval_setup_end(const struct graph_eval *e, uint32_t rank);
-/* With keep_times: by node; INT64_MIN where a timeline did not get to. A SYNC's start is its issue. */
-const int64_t *graph_eval_start(const struct graph_eval *e, uint32_t rank);
-const int64_t *graph_eval_end(const struct graph_eval *e, uint32_t rank);
+
+struct graph_times {
+    int64_t start_ns, end_ns; /* SYNC: start is the issue. INT64_MIN: the timeline did not get there */
+};
+/* With keep_times: by node (borrowed); else NULL. */
+const struct graph_times *graph_eval_times(const struct graph_eval *e, uint32_t rank);
 
 #endif

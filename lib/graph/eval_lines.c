@@ -119,10 +119,8 @@ static bool host_advance(struct eval_thread *t, struct eval_rank *r, uint32_t li
             }
             uint32_t unused;
             slot_raise(r, eval_slot_of(r->recorded, n, &unused), end);
-            if (r->start) {
-                r->start[n] = issue;
-                r->end[n] = end;
-            }
+            if (r->times)
+                r->times[n] = (struct graph_times){issue, end};
             h->end_ns = end;
             t->nodes++;
         } else {
@@ -376,10 +374,8 @@ static inline void node_ended(struct eval_thread *t, struct eval_rank *r, struct
 {
     uint32_t n = l->n;
     r->time[n & r->mask] = end_ns;
-    if (r->start) {
-        r->start[n] = start_ns;
-        r->end[n] = end_ns;
-    }
+    if (r->times)
+        r->times[n] = (struct graph_times){start_ns, end_ns};
     l->end_ns = end_ns;
     l->n = r->nodes[n].next;
     t->nodes++;

@@ -111,7 +111,8 @@ struct eval_rank { /* 128 bytes, what every node needs in the first half */
 
     int64_t *durations; /* by signature, INT64_MIN = not asked yet */
     const uint32_t *signature;
-    int64_t *start, *end; /* keep_times */
+    struct graph_times *times; /* keep_times, or NULL */
+    void *unused;
     int64_t *slots;       /* ends: set-up, iterations, teardown */
     const struct eval_shape *shape;
     const struct graph_rank *recorded;

@@ -483,15 +483,14 @@ static void set_times(struct graph_eval *e)
     size_t nodes = 0;
     for (uint32_t i = 0; i < e->graph->world; i++)
         nodes += e->graph->ranks[i].nnodes;
-    int64_t *start = e->memory[3] = malloc((2 * nodes + 1) * sizeof *start);
-    if (!start)
+    struct graph_times *times = e->memory[3] = malloc((nodes + 1) * sizeof *times);
+    if (!times)
         abort();
-    for (size_t i = 0; i < 2 * nodes; i++)
-        start[i] = INT64_MIN;
+    for (size_t i = 0; i < nodes; i++)
+        times[i] = (struct graph_times){INT64_MIN, INT64_MIN};
     for (uint32_t i = 0; i < e->graph->world; i++) {
-        e->ranks[i].start = start;
-        e->ranks[i].end = start + e->graph->ranks[i].nnodes;
-        start += 2 * (size_t)e->graph->ranks[i].nnodes;
+        e->ranks[i].times = times;
+        times += e->graph->ranks[i].nnodes;
     }
 }
 

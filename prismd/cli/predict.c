@@ -95,7 +95,7 @@ static void put_rank(const struct predict_answer *a, uint32_t rank, json_t *seco
     struct prediction own = { 0 };
     struct breakdown b = breakdown_of(a->p, rank);
     char name[16];
-    predict_iterations(a->p->graph, a->p->run, rank, &own);
+    predict_iterations(a->p->graph, a->p->eval, rank, &own);
     snprintf(name, sizeof(name), "%u", rank);
     if (seconds_of) {
         json_t *list = json_array();

@@ -24,7 +24,7 @@ void predict_answer_make(struct predict_answer *a, struct predicted *p)
     a->stage_ranks = calloc(a->nstages + 1u, sizeof(*a->stage_ranks));
     if (!a->stages || !a->stage_ranks)
         abort();
-    predict_iterations(g, p->run, PREDICT_EVERYONE, &a->all);
+    predict_iterations(g, p->eval, PREDICT_EVERYONE, &a->all);
     for (uint32_t r = 0; r < g->world; r++) {
         struct breakdown b = breakdown_of(p, r);
         breakdown_add(&a->stages[p->stages[r]], &b);

@@ -229,7 +229,7 @@ static void one_eval(uint64_t seed, uint32_t threads, bool shared)
         fail_msg("%s", err.text);
     bool all = true;
     for (uint32_t r = 0; r < o->world; r++) {
-        const int64_t *start = graph_eval_start(e, r), *end = graph_eval_end(e, r);
+        const struct graph_times *times = graph_eval_times(e, r);
         int64_t last = INT64_MIN;
         bool whole = true;
         for (uint32_t v = 0; v < o->ranks[r].n; v++)
@@ -237,13 +237,13 @@ static void one_eval(uint64_t seed, uint32_t threads, bool shared)
         for (uint32_t v = 0; v < o->ranks[r].n; v++) {
             const struct oracle_node *n = &o->ranks[r].nodes[v];
             bool sync = n->node->kind == GRAPH_SYNC;
-            if (sync && !whole && end[v] == INT64_MIN) /* host threads are only pulled */
+            if (sync && !whole && times[v].end_ns == INT64_MIN) /* host threads are only pulled */
                 continue;
-            if (end[v] != (n->ended ? n->end : INT64_MIN))
+            if (times[v].end_ns != (n->ended ? n->end : INT64_MIN))
                 fail_msg("seed %llu, %u threads: rank %u, node %u ends at %lld, oracle %lld", (unsigned long long)seed, threads,
-                         r, v, (long long)end[v], n->ended ? (long long)n->end : -1LL);
+                         r, v, (long long)times[v].end_ns, n->ended ? (long long)n->end : -1LL);
             if (n->ended && !sync)
-                assert_int_equal(start[v], n->start);
+                assert_int_equal(times[v].start_ns, n->start);
             const struct graph_rank *rank = &c.g->ranks[r];
             if (n->ended && v >= rank->iterations[0] && v < rank->iterations[1] && n->end > last)
                 last = n->end;
