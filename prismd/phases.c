@@ -478,6 +478,7 @@ static int look_at_trace(struct daemon *d)
     struct prism_error err = {0};
     char *id = trace_program_id(d->conf->argv);
     int rc = trace_manifest_read(d->conf->trace, &lead.manifest, &err);
+    bool interrupted = !rc && !lead.manifest.complete && d->conf->phase == CONF_AUTO;
     if (!rc)
         rc = trace_manifest_match(&lead.manifest, d->conf->trace, id, d->conf->world, &err);
     free(id);
@@ -487,8 +488,11 @@ static int look_at_trace(struct daemon *d)
     bool unstarted = rc && access(path, F_OK);
     if (rc && d->conf->trace_is_default && !fresh && !unstarted && manifest_is_anothers(d->conf, &lead.manifest))
         return take_another(d);
-    if (rc && (d->conf->phase == CONF_CAPTURE || (d->conf->phase == CONF_AUTO && (fresh || unstarted || !lead.manifest.complete))))
+    if (rc && (d->conf->phase == CONF_CAPTURE || (d->conf->phase == CONF_AUTO && (fresh || unstarted || !lead.manifest.complete)))) {
+        if (interrupted)
+            log_info("an earlier capture into %s did not come to its end: it starts again", d->conf->trace);
         return 0;
+    }
     if (rc)
         return postpone(d, &err);
     if (d->conf->phase == CONF_CAPTURE)

@@ -252,6 +252,15 @@ static void rewrite_gpus(slurm_opt_t *opt, const struct shape *s, const char *gp
     slurm_option_set(opt, "gpus-per-node", text, false);
 }
 
+/* Of a step daemon that was killed srun hears nothing, and would wait for its task for ever; the daemons of a run end together. */
+static void limit_wait(slurm_opt_t *opt)
+{
+    static const uint32_t seconds = 60; /* after the first has ended */
+    bool is_srun = !strcmp(program_invocation_short_name, "srun"); /* sbatch has another --wait */
+    if (is_srun && !slurm_option_isset(opt, "wait"))
+        set_number(opt, "wait", seconds);
+}
+
 static void rewrite_request(slurm_opt_t *opt, const struct shape *s, const char *gpu_type, bool inside)
 {
     static const char *const spread[] = {"ntasks-per-core", "ntasks-per-socket", "cores-per-socket", "sockets-per-node"};
@@ -267,6 +276,7 @@ static void rewrite_request(slurm_opt_t *opt, const struct shape *s, const char 
             set_number(opt, "cpus-per-task", s->cpus_per_task);
     }
     rewrite_gpus(opt, s, gpu_type, inside);
+    limit_wait(opt);
 }
 
 /* The user's own comment stays in front (docs/formats/accounting.md). */

@@ -2,10 +2,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "common/bytes.h"
@@ -73,6 +75,8 @@ static _Noreturn void launch(const char *prismd)
         cannot_launch("reading", "/proc/self/exe");
     exe[n] = '\0';
     char **argv = read_arguments();
+    /* Slurm's step daemon is the parent; nobody would end what it leaves behind. */
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     execve(prismd, argv, make_environment(exe));
     cannot_launch("running", prismd);
 }

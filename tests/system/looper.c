@@ -3,8 +3,8 @@
  *
  *   looper FAULT_FILE ITERATIONS [MILLISECONDS]
  *
- * FAULT_FILE, read in every iteration, may hold one line "crash R I", "exit R I CODE" or "hang R I": what rank R does
- * at the start of iteration I. Prints "rank R iteration I sum S" and at the end "rank R done", with the program's view of
+ * FAULT_FILE, read in every iteration, may hold one line "crash R I", "exit R I CODE" or "hang R I" (for as long as
+ * the file is there): what rank R does at the start of iteration I. Prints "rank R iteration I sum S" and at the end "rank R done", with the program's view of
  * CUDA_DEVICE_MAX_CONNECTIONS if it is set.
  */
 #include <cuda_runtime_api.h>
@@ -87,8 +87,8 @@ static void fault(const char *path, int rank, int iteration)
         printf("rank %d leaves early\n", rank);
         exit(code);
     }
-    for (;;)
-        pause();
+    while (!access(path, F_OK))
+        usleep(20000);
 }
 
 int main(int argc, char **argv)

@@ -1,0 +1,287 @@
+# What dies, fills up or goes away under a running emulation, on a private Slurm of four nodes: the job's state, what the
+# user and sacct are told, and that nothing is left: no process, socket, shared memory, licence, no node that does not come
+# back. docs/slurm.md has the table. Slow ones (a time limit is a minute at least): PRISM_SLOW_TESTS=1.
+# As root the cluster has a /dev/shm of its own, which is full from the beginning to the end.
+
+load helper
+load live
+
+setup_file() {
+    [ -z "$(lacks_plugins)" ] || return 0
+    local name
+    for name in $(compgen -e | grep -E '^(PRISM_|SLURM_|SOFTGPU_|RANK$|WORLD_SIZE$|LOCAL_RANK$|MASTER_|CUDA_)'); do
+        case $name in PRISM_BUILD | PRISM_SOURCE | PRISM_SLOW_TESTS) ;; *) unset "$name" ;; esac
+    done
+    WORK=$(mktemp -d)
+    export WORK SOFTGPU_TIME_SCALE=0.05 PRISM_NETWORK=$PRISM_SOURCE/tests/fixtures/network.json looper=$PRISM_BUILD/test/looper
+    cd "$WORK"
+    ls -A /dev/shm | sort >shm-before
+    CLUSTER=$(mktemp -d /tmp/onebox.XXXXXX)
+    export CLUSTER
+    local start=("$onebox" start "$CLUSTER" --nodes 4 --gpus 8 --plugins "$PRISM_BUILD/lib/slurm" --libdir "$PRISM_BUILD/lib"
+        --bindir "$PRISM_BUILD/bin" --softgpu "$PRISM_BUILD/lib/softgpu")
+    if own_mounts; then
+        start=(unshare -m --propagation private bash -c 'mount -t tmpfs -o size=16k full /dev/shm &&
+            { head -c 64k /dev/zero >/dev/shm/full; } 2>/dev/null; exec "$@"' - "${start[@]}")
+    fi
+    timeout 120 "${start[@]}" >&2 3>&-
+    eval "$("$onebox" env "$CLUSTER")"
+    sed -i 's/^PartitionName=main.*/& PriorityTier=1/' "$CLUSTER/etc/slurm.conf"
+    printf '%s\n' 'PreemptType=preempt/partition_prio' 'PreemptMode=REQUEUE' \
+        'PartitionName=urgent Nodes=ALL PriorityTier=9 OverSubscribe=NO' >>"$CLUSTER/etc/slurm.conf"
+    end_daemon slurmctld TERM
+    start_daemon slurmctld
+    emulated_loop auto >&2 || { cat loop.err >&2; return 1; }
+}
+
+teardown_file() {
+    cluster_stop
+    [ -z "${WORK:-}" ] || rm -rf "$WORK"
+}
+
+setup() {
+    local reason
+    reason=$(lacks_plugins)
+    [ -e "$PRISM_BUILD/test/looper" ] || reason="looper is not built"
+    [ -z "$reason" ] || skip "$reason"
+    cd "$WORK"
+    rm -f fault
+}
+
+teardown() {
+    [ -z "${run:-}" ] || ! kill -0 "$run" 2>/dev/null || timeout 30 scancel --name=loop --signal=KILL 3>&-
+}
+
+# --- the cluster's daemons ---
+
+own_mounts() { [ "$(id -u)" -eq 0 ] && unshare -m true 2>/dev/null; }
+on_cluster() { # COMMAND...: where the cluster's mounts are
+    if own_mounts; then nsenter -m -t "$(tr -d '[:space:]' <"$CLUSTER/munge/munged.pid")" -- "$@"; else "$@"; fi
+}
+daemon_gone() { ! kill -0 "$1" 2>/dev/null || grep -q '^State:[[:space:]]*Z' "/proc/$1/status"; }
+end_daemon() { # NAME SIGNAL
+    local pid
+    pid=$(tr -d '[:space:]' <"$CLUSTER/run/$1.pid")
+    kill "-$2" "$pid"
+    within 20 daemon_gone "$pid"
+}
+start_daemon() { # NAME
+    local command=("$1")
+    case $1 in
+        slurmd.*) command=(slurmd -N "${1#slurmd.}") ;;
+    esac
+    PATH=$PATH:/usr/sbin:/sbin MYSQL_UNIX_PORT=$CLUSTER/run/db.sock on_cluster setsid "${command[@]}" </dev/null >"$CLUSTER/log/$1.again" 2>&1 3>&-
+    case $1 in
+        slurmctld) within 20 timeout 5 scontrol ping >/dev/null ;;
+        slurmdbd) within 30 timeout 10 sacctmgr -n list cluster >/dev/null ;;
+    esac
+}
+
+# --- what is said afterwards ---
+
+job_named() { timeout 20 squeue -h -t all -n "$1" -o %i 3>&- | sort -n | tail -n 1; }
+# The database's state of the newest job loop, and its Comment.
+accounted_as() { timeout 20 sacct -X -n -P -j "$(job_named loop)" -o State,ExitCode,Comment%300 3>&- >accounted && grep -qE -- "$1" accounted; }
+ends_as() { # REGEX of STATE|EXIT CODE|COMMENT
+    within 40 accounted_as "$1" || { cat accounted loop.err; return 1; }
+}
+said() { grep -qE -- "$1" loop.err || { echo "nothing says '$1':"; cat loop.err; return 1; }; }
+licences_used() { timeout 20 scontrol -o show licenses 3>&- | sed -n 's/.*Used=\([0-9]*\).*/\1/p' | sort -u; }
+clean() { # TRACE: nothing is left
+    nothing_left "$1"
+    [ "$(licences_used)" = 0 ] || { timeout 20 scontrol show licenses 3>&-; return 1; }
+    ! own_mounts || [ "$(on_cluster ls -A /dev/shm)" = full ] || { on_cluster ls -A /dev/shm; return 1; }
+}
+goes_on() { # the trace that was there is still good
+    more=()
+    rm -f fault
+    emulated_loop emulate || { cat loop.err; return 1; }
+    grep -qx 'rank 4 iteration 7 sum 84' loop.out
+}
+
+# --- processes ---
+
+@test "SIGKILL of a prismd" {
+    start_hanging emulate
+    kill -KILL "$(prismd_of_node 2)"
+    ended_with 137
+    said '^prism: node 2 \(node2\): its prismd has ended'
+    ends_as '^FAILED\|0:9\|.*exit_code=68,exit_origin=prism'
+    clean loop
+}
+
+rank_of() { # RANK: its process
+    local pid
+    for pid in $(pgrep -x looper); do
+        if grep -qzxF "RANK=$1" "/proc/$pid/environ" && grep -qzF "ONEBOX_DIR=$CLUSTER" "/proc/$pid/environ"; then echo "$pid"; fi
+    done
+}
+
+@test "SIGKILL of a rank" {
+    start_hanging emulate
+    kill -KILL "$(rank_of 2)"
+    ended_with 137
+    said 'rank 2.*(SIGKILL|signal 9|[Kk]illed)'
+    ends_as '^FAILED\|.*exit_code=137,exit_origin=program'
+    clean loop
+}
+
+@test "SIGKILL of an assistant" {
+    more=(--prism-assistants=4)
+    start_hanging emulate
+    kill -KILL "$(on_node 1 bin/prism-assistant | head -n 1)"
+    ended_with 68
+    said 'assistant'
+    ends_as '^FAILED\|68:0\|.*exit_code=68,exit_origin=prism'
+    clean loop
+}
+
+parent_of() { sed -n 's/^PPid:[[:space:]]*//p' "/proc/$1/status"; }
+
+@test "SIGKILL of slurmstepd on one node" {
+    more=(--wait=5)
+    start_hanging emulate
+    stepd=$(parent_of "$(prismd_of_node 2)")
+    grep -q slurmstepd "/proc/$stepd/comm"
+    kill -KILL "$stepd"
+    ended_with 137 143 68
+    said 'node 2|node2'
+    ends_as '^(FAILED|CANCELLED|NODE_FAIL)'
+    clean loop
+}
+
+@test "SIGKILL of slurmd on one node: the run goes on; the node is back with its slurmd" {
+    start_hanging emulate
+    end_daemon slurmd.node2 KILL
+    rm fault
+    within 20 grep -qx 'rank 4 done' loop.out
+    start_daemon slurmd.node2
+    ended_with 0
+    ends_as '^COMPLETED\|0:0\|.*exit_code=0,exit_origin=program'
+    clean loop
+}
+
+# --- Slurm's services ---
+
+@test "slurmctld restarted in mid-run" {
+    start_hanging emulate
+    end_daemon slurmctld TERM # a killed one forgets the last seconds: Slurm saves its state every five
+    start_daemon slurmctld
+    rm fault
+    ended_with 0
+    grep -qx 'rank 4 iteration 7 sum 84' loop.out
+    ends_as '^COMPLETED\|0:0\|.*exit_code=0,exit_origin=program'
+    clean loop
+}
+
+@test "slurmdbd down for the whole run" {
+    end_daemon slurmdbd TERM
+    goes_on
+    clean loop
+    start_daemon slurmdbd
+    ends_as '^COMPLETED\|0:0\|.*state=ended.*exit_code=0,exit_origin=program'
+}
+
+@test "scancel" {
+    start_hanging emulate
+    timeout 30 scancel --name=loop 3>&-
+    ended_with 143 137
+    ends_as '^CANCELLED'
+    clean loop
+}
+
+@test "--time" {
+    [ -n "${PRISM_SLOW_TESTS:-}" ] || skip "takes a minute and a half (PRISM_SLOW_TESTS=1)"
+    more=(--time=1)
+    start_hanging emulate
+    ended_with 143 137
+    said 'TIME LIMIT|CANCELLED.*TIME|time limit'
+    ends_as '^TIMEOUT'
+    clean loop
+}
+
+# --- preemption: a batch job that is put back ---
+
+# A batch job that hangs in PHASE (of trace ./requeued), is preempted and runs again.
+preempted_in() { # PHASE
+    local job
+    echo "hang 4 5" >fault
+    PRISM_NODES=4 PRISM_DEVICES_PER_NODE=2 timeout 30 sbatch --job-name=loop --requeue --open-mode=append -o batch.out -n 8 \
+        --gpus-per-node=2 --prism-emulate=8 --prism-gpus-per-node=2 --prism-sandbox=0,2,4,6 --prism-assistants=0 --prism-phase="$2" \
+        --prism-trace="$WORK/requeued" --wrap "srun $looper fault 8 5" 3>&- >&2
+    job=$(job_named loop)
+    within 60 grep -qs 'rank 0 iteration 4' "$1" || { cat batch.out; return 1; }
+    timeout 60 srun --job-name=urgent -p urgent -N 4 --exclusive rm -f "$WORK/fault" 3>&-
+    within 60 runs_again_to_its_end "$job" || { cat batch.out; return 1; }
+}
+# Slurm may hold a requeued job back for two minutes.
+runs_again_to_its_end() {
+    [ "$(timeout 20 squeue -h -t all -j "$1" -o %T 3>&-)" = COMPLETED ] ||
+        { timeout 20 scontrol update JobId="$1" StartTime=now 3>&- 2>/dev/null; false; }
+}
+
+@test "preempted in capture: it starts again and says so" {
+    rm -rf requeued batch.out
+    preempted_in requeued/logs/capture.rank0 auto
+    [ "$(grep -c 'capturing 8 ranks' batch.out)" -eq 2 ] || { cat batch.out; false; }
+    grep -q 'earlier capture into .*/requeued did not come to its end: it starts again' batch.out || { cat batch.out; false; }
+    grep -qx 'rank 4 iteration 7 sum 84' batch.out
+    ends_as '^COMPLETED\|0:0\|.*restart=1.*state=ended.*exit_code=0'
+    clean requeued
+}
+
+@test "preempted in emulation: finished phases are kept" {
+    rm -f batch.out
+    preempted_in batch.out auto
+    ! grep -qE 'captur|calibrat' batch.out
+    [ "$(grep -cx 'rank 4 iteration 7 sum 84' batch.out)" -eq 1 ]
+    ends_as '^COMPLETED\|0:0\|.*restart=1.*state=ended.*exit_code=0'
+    clean requeued
+}
+
+# --- a node ---
+
+@test "a node lost with all that ran on it" {
+    start_hanging emulate
+    end_daemon slurmd.node2 KILL
+    stepd=$(parent_of "$(prismd_of_node 2)")
+    kill -KILL "$stepd" $(prismd_of_node 2) $(rank_of 4)
+    within 20 said '^prism: node 2 \(node2\): its prismd has ended'
+    # What slurmctld does by itself after SlurmdTimeout.
+    timeout 20 scontrol update NodeName=node2 State=DOWN Reason=lost 3>&-
+    ended_with 137 143 68 1
+    ends_as '^NODE_FAIL'
+    start_daemon slurmd.node2
+    timeout 20 scontrol update NodeName=node2 State=RESUME 3>&-
+    clean loop
+}
+
+# --- full file systems ---
+
+@test "the trace's file system is full" {
+    own_mounts || skip "mounts need root"
+    mkdir -p small
+    on_cluster mount -t tmpfs -o size=64k small "$WORK/small"
+    run timeout 60 srun --job-name=loop -n 8 --gpus-per-node=8 --prism-emulate=8 --prism-assistants=0 --prism-trace="$WORK/small/trace" \
+        "$looper" fault 60 0 3>&-
+    echo "$output" >loop.err
+    [ "$status" -eq 65 ]
+    said 'small/trace.*No space left'
+    ends_as '^FAILED\|65:0\|.*exit_code=65,exit_origin=prism'
+    on_cluster umount "$WORK/small"
+    clean loop
+}
+
+@test "a node's spool is full" {
+    own_mounts || skip "mounts need root"
+    end_daemon slurmd.node2 TERM
+    on_cluster mount -t tmpfs -o size=64k spool "$CLUSTER/spool/node2"
+    start_daemon slurmd.node2
+    within 20 nodes_idle
+    on_cluster sh -c "head -c 1M /dev/zero >$CLUSTER/spool/node2/full" 2>/dev/null || true
+    goes_on
+    # Slurm itself drains a node for that.
+    on_cluster rm "$CLUSTER/spool/node2/full"
+    timeout 20 scontrol update NodeName=node2 State=RESUME 3>&- 2>/dev/null || true
+    clean loop
+}
