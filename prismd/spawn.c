@@ -1,6 +1,7 @@
 /* spawn.c - fork + exec of the program as a logical rank, with the identity that the frameworks look for. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -139,6 +140,40 @@ static void set_devices(const struct rank *r)
         set_number("SLURM_GPUS_ON_NODE", all);
 }
 
+/* Programs that start others where another root, or none of our files, is seen; PRISM_CONTAINER=1 says so of a script that does. */
+static bool enters_container(const struct conf *c)
+{
+    static const char *const tools[] = {"bwrap", "unshare", "nsenter", "chroot", "enroot", "apptainer", "singularity", "podman"};
+    const char *said = getenv("PRISM_CONTAINER"), *slash = strrchr(c->executable, '/'), *name = slash ? slash + 1 : c->executable;
+    if (said && *said)
+        return strcmp(said, "0") != 0;
+    for (size_t i = 0; i < sizeof tools / sizeof *tools; i++)
+        if (!strcmp(name, tools[i]))
+            return true;
+    return false;
+}
+
+/* The library in front of the user's own. A descriptor reaches it whatever the root is, and is kept open for that; elsewhere
+ * the path, as programs close descriptors in their children. */
+static void set_preload(const struct conf *c)
+{
+    const char *before = getenv("LD_PRELOAD"), *rest = before ? before : "";
+    char library[PATH_MAX], preload[8192];
+    size_t len = strlen(c->library);
+    snprintf(library, sizeof library, "%s", c->library);
+    int fd = enters_container(c) ? open(c->library, O_RDONLY) : -1, high = fd < 0 ? -1 : fcntl(fd, F_DUPFD, 100);
+    if (high >= 0)
+        snprintf(library, sizeof library, "/proc/self/fd/%d", high);
+    if (fd >= 0)
+        close(fd);
+    if (!strncmp(rest, c->library, len) && (!rest[len] || rest[len] == ':'))
+        rest += len + (rest[len] == ':'); /* Slurm's task had it */
+    else if (strstr(rest, c->library))
+        return;
+    snprintf(preload, sizeof preload, "%s%s%s", library, *rest ? ":" : "", rest);
+    setenv("LD_PRELOAD", preload, 1);
+}
+
 static void set_identity(struct rank *r)
 {
     const struct conf *c = r->daemon->conf;
@@ -169,12 +204,7 @@ static void set_identity(struct rank *r)
         unsetenv("PRISM_WIDEN_CONNECTIONS");
     if (r->daemon->transport == TRANSPORT_NCCL)
         setenv("NCCL_NVLS_ENABLE", "0", 1); /* as in the assistants */
-    const char *before = getenv("LD_PRELOAD");
-    char preload[8192];
-    if (before && strstr(before, c->library))
-        return;
-    snprintf(preload, sizeof preload, "%s%s%s", c->library, before && *before ? ":" : "", before ? before : "");
-    setenv("LD_PRELOAD", preload, 1);
+    set_preload(c);
 }
 
 static void redirect_output(const char *path)
