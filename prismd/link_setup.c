@@ -49,6 +49,8 @@ struct setup {
     char (*hosts)[HOST_MAX_];
     uint32_t *ports;
     int64_t deadline_ns;
+    uint32_t other_version; /* of a node that has our key; 0 = none */
+    uint32_t other_node;
 };
 
 static uint32_t seconds_allowed(const struct setup *s)
@@ -199,13 +201,17 @@ static void fill_greeting(const struct setup *s, struct greeting *g)
 }
 
 /* Where munge runs here it has to run there too. */
-static int check_greeting(const struct setup *s, const struct greeting *mine, struct greeting *g)
+static int check_greeting(struct setup *s, const struct greeting *mine, struct greeting *g)
 {
     unsigned diff = 0;
     for (int i = 0; i < KEY_LEN; i++)
         diff |= (unsigned)(g->key[i] ^ s->key[i]);
     g->step[sizeof g->step - 1] = g->host[sizeof g->host - 1] = g->name[sizeof g->name - 1] = 0;
     g->credential[CREDENTIAL_MAX - 1] = 0;
+    if (!diff && g->magic == MAGIC && g->version != MSG_VERSION) {
+        s->other_version = g->version;
+        s->other_node = g->node;
+    }
     if (diff || g->magic != MAGIC || g->version != MSG_VERSION || g->nodes != s->conf->nodes || g->node >= g->nodes ||
         strcmp(g->step, s->conf->step) || g->credential_len >= CREDENTIAL_MAX || (mine->credential_len && !g->credential_len))
         return -1;
@@ -219,7 +225,7 @@ static void no_delay(int fd)
 }
 
 /* A greeting that is right and of a node not connected yet. */
-static int check_peer(const struct setup *s, const struct greeting *mine, struct greeting *theirs)
+static int check_peer(struct setup *s, const struct greeting *mine, struct greeting *theirs)
 {
     if (check_greeting(s, mine, theirs) || theirs->node == s->conf->node || s->peers->sockets[theirs->node] >= 0)
         return -1;
@@ -385,7 +391,11 @@ static int accept_peers(struct setup *s, uint32_t first, struct prism_error *err
     int rc = 0;
     for (uint32_t count = s->conf->nodes - first; count && !rc;) {
         count -= hear_callers(s, &callers);
-        if (count && (clock_now_ns() > s->deadline_ns || is_interrupted(s)))
+        if (s->other_version)
+            rc = prism_error_set(err, PRISM_EXIT_DAEMON,
+                                 "node %u runs another version of Prism (protocol %u, here %u): install the same one on all nodes",
+                                 s->other_node, s->other_version, MSG_VERSION);
+        else if (count && (clock_now_ns() > s->deadline_ns || is_interrupted(s)))
             rc = peers_missing(s, first, err);
     }
     callers_clear(&callers);

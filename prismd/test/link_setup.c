@@ -224,7 +224,7 @@ static void strangers_are_dropped_and_the_rest_connects(void **state)
         const char *what;
         int at;
         uint8_t flip;
-    } wrong[] = {{"magic", MAGIC, 1},  {"version", VERSION, 1}, {"number of nodes", NODES, 1},
+    } wrong[] = {{"magic", MAGIC, 1},   {"number of nodes", NODES, 1},
                  {"node", NODE + 1, 1}, {"step", STEP + 3, 1},   {"key", KEY + 63, 1},
                  {"length", CREDENTIAL_LEN + 3, 0x80}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
@@ -284,6 +284,34 @@ static void the_message_names_who_is_missing(void **state)
     assert_non_null(strstr(lonely.err.text, "no contact with the first node"));
 }
 
+/* It has the key, so it is one of ours; a stranger that says so would not end the run. */
+static void another_version_is_named_at_once(void **state)
+{
+    (void)state;
+    uint32_t port;
+    char key[65];
+    uint8_t greeting[GREETING];
+    struct node n = start(0, 3, 30, NULL);
+    rendezvous(&port, key);
+    int64_t began = clock_now_ns();
+    fill(greeting, "0000000000000000000000000000000000000000000000000000000000000000");
+    put(greeting, VERSION, MSG_VERSION + 1);
+    int stranger = dial(port);
+    assert_int_equal(send(stranger, greeting, sizeof greeting, MSG_NOSIGNAL), sizeof greeting);
+    assert_int_equal(answer(stranger, 1), 0);
+    close(stranger);
+    fill(greeting, key);
+    put(greeting, VERSION, MSG_VERSION + 1);
+    int fd = dial(port);
+    assert_int_equal(send(fd, greeting, sizeof greeting, MSG_NOSIGNAL), sizeof greeting);
+    struct outcome o = outcome_of(n);
+    close(fd);
+    assert_int_equal(o.rc, -1);
+    assert_int_equal(o.err.code, PRISM_EXIT_DAEMON);
+    assert_non_null(strstr(o.err.text, "node 1 runs another version of Prism"));
+    assert_true(clock_now_ns() - began < 20 * NSEC_PER_SEC);
+}
+
 static void setup_can_be_interrupted(void **state)
 {
     (void)state;
@@ -305,6 +333,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(strangers_are_dropped_and_the_rest_connects, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(the_bytes_are_as_documented, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(the_message_names_who_is_missing, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(another_version_is_named_at_once, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(setup_can_be_interrupted, make_folder, remove_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
