@@ -22,7 +22,7 @@ static void put_sum(struct bytes *out, size_t from)
 static bool sum_holds(const uint8_t *data, size_t len)
 {
     struct bytes_reader r = bytes_reader_init(data + len, 8);
-    return bytes_get_u64(&r) == XXH64(data, len, 0);
+    return FORMAT_HOLDS(bytes_get_u64(&r) == XXH64(data, len, 0));
 }
 
 void chunk_put_file_header(struct bytes *out, const struct file_facts *facts)
@@ -109,7 +109,7 @@ bool chunk_at(const void *data, size_t len, uint64_t offset, struct chunk *c)
     c->raw = bytes_get_u32(&r);
     memcpy(c->key.bytes, bytes_get(&r, sizeof c->key.bytes), sizeof c->key.bytes);
     uint64_t sum = bytes_get_u64(&r);
-    return c->stored <= len - offset - CHUNK_HEAD && c->raw <= CHUNK_RAW_MAX && XXH64(head + CHUNK_HEAD, c->stored, 0) == sum;
+    return c->stored <= len - offset - CHUNK_HEAD && c->raw <= CHUNK_RAW_MAX && FORMAT_HOLDS(XXH64(head + CHUNK_HEAD, c->stored, 0) == sum);
 }
 
 /* Memory grows with what really comes. */
@@ -117,6 +117,10 @@ int chunk_contents(struct ZSTD_DCtx_s *zstd, const void *data, const struct chun
 {
     ZSTD_inBuffer in = {(const char *)data + c->offset + CHUNK_HEAD, c->stored, 0};
     bytes_clear(raw);
+    if (FORMAT_MAY_BE_RAW && c->stored == c->raw) {
+        bytes_put(raw, in.src, c->raw);
+        return 0;
+    }
     ZSTD_DCtx_reset(zstd, ZSTD_reset_session_only);
     while (raw->len < c->raw) {
         size_t room = c->raw - raw->len < (1u << 20) ? c->raw - raw->len : 1u << 20;
@@ -127,5 +131,5 @@ int chunk_contents(struct ZSTD_DCtx_s *zstd, const void *data, const struct chun
             return -1;
     }
     struct chunk_key key = chunk_key_of(raw->data, raw->len);
-    return memcmp(key.bytes, c->key.bytes, sizeof key.bytes) ? -1 : 0;
+    return FORMAT_HOLDS(!memcmp(key.bytes, c->key.bytes, sizeof key.bytes)) ? 0 : -1;
 }

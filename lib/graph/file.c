@@ -33,7 +33,7 @@ static int read_header(struct graph_file *f, struct prism_error *err)
     f->facts.world = bytes_get_u32(&r);
     f->facts.gpus_per_node = bytes_get_u32(&r);
     bytes_get_u32(&r);
-    if (bytes_get_u64(&r) != XXH64(f->data, FILE_HEADER - 8, 0))
+    if (!FORMAT_HOLDS(bytes_get_u64(&r) == XXH64(f->data, FILE_HEADER - 8, 0)))
         return refuse(err, "checksum of the header");
     return f->facts.world > GRAPH_WORLD_MAX ? refuse(err, "sizes") : 0;
 }
@@ -62,7 +62,7 @@ static int read_index(struct graph_file *f, struct prism_error *err)
     struct bytes_reader r = bytes_reader_init(end, FILE_TRAILER);
     const void *magic = bytes_get(&r, 8);
     uint64_t offset = bytes_get_u64(&r), length = bytes_get_u64(&r);
-    if (memcmp(magic, FILE_END, 8) || bytes_get_u64(&r) != XXH64(end, FILE_TRAILER - 8, 0) || length != f->len)
+    if (memcmp(magic, FILE_END, 8) || !FORMAT_HOLDS(bytes_get_u64(&r) == XXH64(end, FILE_TRAILER - 8, 0)) || length != f->len)
         return refuse(err, "its end is missing: it was cut, or never finished");
     struct chunk index;
     if (!chunk_at(f->data, f->len - FILE_TRAILER, offset, &index) || index.type != CHUNK_INDEX ||
@@ -73,7 +73,8 @@ static int read_index(struct graph_file *f, struct prism_error *err)
     f->facts.nclasses = bytes_get_u32(&r);
     uint32_t n = bytes_get_u32(&r);
     bytes_get_u32(&r);
-    if (r.bad || r.len != 16 + CHUNK_ENTRY * (uint64_t)n || f->facts.nclasses > f->facts.world)
+    if (r.bad || r.len != 16 + CHUNK_ENTRY * (uint64_t)n || f->facts.nclasses > f->facts.world ||
+        f->facts.ncomms > FILE_COMMS_MAX)
         return refuse(err, "sizes");
     uint64_t at = FILE_HEADER;
     for (uint32_t i = 0; i < n; i++) {
@@ -141,7 +142,8 @@ static bool table_range(struct graph_file *f, struct chunk *c)
         struct bytes_reader r = bytes_reader_init(f->raw.data, f->raw.len);
         c->first = bytes_get_u32(&r);
         c->n = bytes_get_u32(&r);
-        return !r.bad && c->n <= UINT32_MAX - c->first;
+        uint32_t most = c->type == CHUNK_COMMS ? FILE_COMMS_MAX : f->facts.world;
+        return !r.bad && c->first <= most && c->n <= most - c->first;
     }
     return true;
 }

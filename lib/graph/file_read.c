@@ -326,8 +326,6 @@ static int need_comm(struct graph_file *f, uint32_t number)
             listed += f->chunks.list[i].type == CHUNK_COMMS ? f->chunks.list[i].n : 0;
         if (listed < f->facts.ncomms && !f->salvage)
             return -1;
-        if (f->facts.ncomms > GRAPH_COMMS_MAX * 16u)
-            return -1;
         f->comms = check(calloc(f->facts.ncomms, sizeof *f->comms));
     }
     if (f->comms[number].ranks)
@@ -552,8 +550,13 @@ static int all_used(struct graph_file *f)
 
 static int read_all(struct graph_file *f, struct graph *g, struct graph_file_saved *saved)
 {
-    for (uint32_t i = 0; i < f->facts.ncomms; i++)
-        if (need_comm(f, i) && !saved)
+    for (uint32_t i = 0; i < f->chunks.n; i++) {
+        const struct chunk *c = &f->chunks.list[i];
+        if (c->type == CHUNK_COMMS && c->n && need_comm(f, c->first) && !saved)
+            return -1;
+    }
+    for (uint32_t i = 0; i < f->facts.ncomms && !saved; i++)
+        if (!f->comms || !f->comms[i].ranks)
             return -1;
     uint64_t ranks = 0;
     for (uint32_t i = 0; i < f->chunks.n; i++) {

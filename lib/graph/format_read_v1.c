@@ -189,7 +189,7 @@ struct graph *graph_read_v1(const void *data, size_t len, struct prism_error *er
     struct bytes_reader r = bytes_reader_init(data, len),
                         tail = bytes_reader_init((const char *)data + len - 8, 8);
     bytes_get(&r, 12); /* magic, version */
-    if (bytes_get_u64(&tail) != XXH64(data, len - 8, 0))
+    if (!FORMAT_HOLDS(bytes_get_u64(&tail) == XXH64(data, len - 8, 0)))
         return refuse(err, "checksum");
     uint32_t world = bytes_get_u32(&r), gpus_per_node = bytes_get_u32(&r), ncomms = bytes_get_u32(&r);
     uint32_t nclasses = bytes_get_u32(&r);
