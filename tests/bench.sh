@@ -1,23 +1,41 @@
 #!/usr/bin/env bash
-# bench.sh --build FOLDER: the benchmarks of the parts whose work grows with ranks, ops and bytes. Prints; asserts nothing.
-# Lines `FIGURE name unit value…` (several values: repeats) end up in bench.json beside FOLDER (tests/bench_json).
+# bench.sh --build FOLDER [--output FILE]: the benchmarks of the parts whose work grows with ranks, ops and bytes. Prints; asserts nothing.
+# Lines `FIGURE name unit value…` (several values: repeats) end up in FILE, by default bench.json beside FOLDER (tests/bench_json).
+# A part that fails is named, the others go on, and the exit code is 1.
 set -u
-build=build/release
-[ "${1-}" = --build ] && build=$2
+build=build/release output=
+while [ $# -gt 1 ]; do
+    case $1 in
+        --build) build=$2 ;;
+        --output) output=$2 ;;
+    esac
+    shift 2
+done
+output=${output:-$(dirname "$build")/bench.json}
+top=$(dirname "$0")/..
 work=$(mktemp -d) || exit 71
 trap 'rm -rf "$work"' EXIT
-exec > >(tee "$work/log") 2>&1
-echo "== engine: the preset peer, 8,192 ranks"
-tests/bench_engine.sh "$build" "$work"
-echo "== graph: max-plus evaluation, 1,024 ranks, 10 iterations"
-"$build/test/bench_graph_run" 1024 10
-echo "== coll: reductions"
-"$build/test/coll_bench_reduce"
-echo "== trace: 1 GiB of payloads, 2 threads"
-"$build/test/bench_payload" "$work" 1024 2
-if command -v slurmctld /usr/sbin/slurmctld >/dev/null && [ -e "$build/lib/slurm/spank_prism.so" ]; then
-    echo "== slurm: a plain job with and without the plugins"
-    tests/slurm/plain_cost "$build"
-fi
-tests/bench_json "$(dirname "$build")/bench.json" <"$work/log"
-echo "== wrote $(dirname "$build")/bench.json"
+
+# part TITLE COMMAND…
+part() {
+    echo "== $1"
+    shift
+    "$@" || { echo "bench: failed: $*"; failed=1; }
+}
+
+parts() {
+    failed=0
+    part "engine: the preset peer, 8,192 ranks" "$top/tests/bench_engine.sh" "$build" "$work"
+    part "graph: max-plus evaluation, 1,024 ranks, 10 iterations" "$build/test/bench_graph_run" 1024 10
+    part "worlds, export, plot, payloads, reductions" "$top/tests/bench_tools.py" "$build" "$work"
+    if command -v slurmctld /usr/sbin/slurmctld >/dev/null && [ -e "$build/lib/slurm/spank_prism.so" ]; then
+        part "slurm: a plain job with and without the plugins" "$top/tests/slurm/plain_cost" "$build"
+    fi
+    return "$failed"
+}
+
+parts 2>&1 | tee "$work/log"
+failed=${PIPESTATUS[0]}
+"$top/tests/bench_json" "$output" <"$work/log" || exit
+echo "== wrote $output"
+exit "$failed"

@@ -3,7 +3,7 @@
 set -eu
 build=$1 work=$2
 trace=$work/peer
-"$build/bin/prism" synth etc/synth/peer.conf -o "$trace" >/dev/null
+"$build/bin/prism" synth peer -o "$trace" >/dev/null
 echo "FIGURE trace_8192_bytes bytes $(find "$trace" -type f -printf '%s\n' | awk '{ n += $1 } END { print n }')"
 blocks=$("$build/bin/prism" info --json "$trace" | grep -o '"blocks": *[0-9]*' | grep -o '[0-9]*$')
 echo "FIGURE trace_8192_blocks blocks $blocks"
