@@ -640,8 +640,12 @@ void file_free_caches(struct graph_file *f)
 struct graph *graph_read(const void *data, size_t len, struct prism_error *err)
 {
     uint32_t version = len >= 12 && !memcmp(data, GRAPH_MAGIC, 8) ? word((const uint8_t *)data + 8) : 0;
-    if (version == 1)
-        return graph_read_v1(data, len, err);
+    if (version == 1) {
+        struct graph *old = graph_read_v1(data, len, err);
+        if (old)
+            graph_share(old);
+        return old;
+    }
     struct graph_file *f = graph_file_open(data, len, err);
     struct graph *g = f ? graph_file_read(f, NULL, err) : NULL;
     graph_file_close(f);
