@@ -16,7 +16,7 @@ build=(gcc libc6-dev make pkg-config libconfig-dev libzstd-dev libxxhash-dev lib
 tests=(libcmocka-dev bats python3 procps util-linux hostname openmpi-bin libopenmpi-dev dpkg-dev)
 onebox=(slurm-wlm slurmdbd slurm-wlm-mysql-plugin slurm-wlm-basic-plugins munge mariadb-server)
 # Tests that use these say that they are skipped where the distribution lacks them.
-optional=(python3-torch python3-protobuf protobuf-compiler lintian mandoc)
+optional=(python3-torch python3-protobuf protobuf-compiler lintian mandoc bubblewrap)
 
 say() { printf 'prism: %s\n' "$*"; }
 die() { printf 'prism: %s: %s\n' "$me" "$*" >&2; exit 1; }
