@@ -51,7 +51,7 @@ struct graph_eval *graph_eval(const struct graph *g, const struct graph_eval_ops
         options = &defaults;
     e->graph = g;
     e->ops = *ops;
-    e->nthreads = count_threads(g, options->threads);
+    e->nthreads = count_threads(g, options->keep_slack ? 1 : options->threads);
     set_threads(e);
     eval_setup(e, options);
     eval_deal(e);

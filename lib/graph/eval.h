@@ -26,6 +26,7 @@ struct graph_eval_options {
     uint32_t threads;  /* 0: as many as there are processors, at most 16; small graphs are given fewer */
     int64_t t0_ns;
     bool keep_times;   /* start and end of every node (16 bytes a node): graph_eval_times */
+    bool keep_slack;   /* what graph_eval_slack needs: keep_times, one thread, 16 bytes a node more */
 };
 
 struct graph_eval;
@@ -40,6 +41,11 @@ void graph_eval_destroy(struct graph_eval *e); /* NULL is fine */
 uint64_t graph_eval_blocked(const struct graph_eval *e, char *why, size_t why_len);
 uint64_t graph_eval_nodes(const struct graph_eval *e); /* evaluated */
 uint32_t graph_eval_threads(const struct graph_eval *e);
+
+/* For each rank (world of them): how much later it may come to any one of its groups without the end of everything being
+ * later. 0: it is on a critical path. A rank without groups: from its own end to that of everything. Needs keep_slack. -1:
+ * timelines block each other, or it was not kept. Asks for durations again. */
+int graph_eval_slack(struct graph_eval *e, int64_t *slack_ns);
 
 /* As graph_run_iteration_end and graph_run_setup_end. */
 int64_t graph_eval_iteration_end(const struct graph_eval *e, uint32_t rank, uint32_t iteration);

@@ -113,7 +113,7 @@ static void set_channels(struct dealing *d)
             }
             r->channels[c] = channel;
             if (counter->n > d->edges[channel].n)
-                d->edges[channel].n = counter->n;
+                d->edges[channel].n = d->e->channels[channel].n = counter->n;
         }
     }
     free(d->places);

@@ -122,6 +122,7 @@ static bool host_advance(struct eval_thread *t, struct eval_rank *r, uint32_t li
             if (r->times)
                 r->times[n] = (struct graph_times){issue, end};
             h->end_ns = end;
+            eval_log(t, h->rank, n, true);
             t->nodes++;
         } else {
             ring_put(e, r, n, issue);
@@ -357,6 +358,11 @@ static inline int64_t duration_of(struct graph_eval *e, struct eval_rank *r, uin
     return *known;
 }
 
+int64_t eval_duration(struct graph_eval *e, struct eval_rank *r, uint32_t op)
+{
+    return duration_of(e, r, op);
+}
+
 static void stream_new_slot(struct eval_thread *t, struct eval_rank *r, struct eval_line *l)
 {
     slot_raise(r, l->slot, l->end_ns);
@@ -378,6 +384,7 @@ static inline void node_ended(struct eval_thread *t, struct eval_rank *r, struct
         r->times[n] = (struct graph_times){start_ns, end_ns};
     l->end_ns = end_ns;
     l->n = r->nodes[n].next;
+    eval_log(t, l->rank, n, true);
     t->nodes++;
     if (l->n >= l->slot_end)
         stream_new_slot(t, r, l);
@@ -453,6 +460,7 @@ static void stream_run(struct eval_thread *t, uint32_t line, bool may_be_far)
         if (op != NOT_COMM) {
             l->start_ns = start;
             l->state = EVAL_AT_COMM;
+            eval_log(t, l->rank, l->n, false);
             if (!enter(t, r, l, &r->nodes[l->n]))
                 return;
             l->state = EVAL_READY;

@@ -81,7 +81,7 @@ struct eval_channel {
     struct eval_slot *ring;
     uint32_t mask; /* of the ring, NONE: none yet */
     uint32_t members;
-    uint32_t n;    /* operations; used for dealing ranks to threads */
+    uint32_t n;    /* operations */
     bool crosses;  /* threads */
 };
 
@@ -136,6 +136,8 @@ struct eval_thread {
     uint32_t number;
     uint32_t near, far; /* ready stacks */
     uint64_t nodes;
+    uint64_t *log; /* keep_slack: starts of groups and ends of nodes in the order of evaluation */
+    size_t nlog;
     struct eval_box in; /* under the lock of e */
     struct eval_box taken, out[THREADS_MAX];
 };
@@ -162,6 +164,18 @@ struct graph_eval {
     void *memory[8]; /* arrays that ranks point into */
 };
 
+/* Entries of the log. */
+static inline uint64_t eval_event(uint32_t rank, uint32_t node, bool is_end)
+{
+    return (uint64_t)rank << 33 | (uint64_t)node << 1 | is_end;
+}
+
+static inline void eval_log(struct eval_thread *t, uint32_t rank, uint32_t node, bool is_end)
+{
+    if (t->log)
+        t->log[t->nlog++] = eval_event(rank, node, is_end);
+}
+
 /* eval_setup.c: everything but threads; eval_deal.c: threads and order. */
 void eval_setup(struct graph_eval *e, const struct graph_eval_options *options);
 void eval_deal(struct graph_eval *e);
@@ -171,6 +185,7 @@ uint32_t eval_slot_of(const struct graph_rank *r, uint32_t n, uint32_t *end);
 /* eval_lines.c: as far as the thread's lines can go. */
 void eval_begin(struct eval_thread *t, int64_t t0_ns);
 void eval_drain(struct eval_thread *t);
+int64_t eval_duration(struct graph_eval *e, struct eval_rank *r, uint32_t op);
 void eval_feed(struct eval_thread *t, uint32_t line, int64_t value);
 
 /* eval_threads.c */

@@ -494,6 +494,14 @@ static void set_times(struct graph_eval *e)
     }
 }
 
+static void set_log(struct graph_eval *e)
+{
+    size_t events = 0;
+    for (uint32_t i = 0; i < e->graph->world; i++)
+        events += e->ranks[i].shape->nnodes + e->ranks[i].shape->nops;
+    e->threads[0].log = e->memory[4] = allocate(events, sizeof *e->threads[0].log);
+}
+
 _Static_assert(sizeof(struct eval_line) == 64 && sizeof(struct eval_rank) == 128, "cache lines");
 
 void eval_setup(struct graph_eval *e, const struct graph_eval_options *options)
@@ -502,8 +510,10 @@ void eval_setup(struct graph_eval *e, const struct graph_eval_options *options)
     set_shapes(e);
     set_works(e);
     set_lines(e);
-    if (options->keep_times)
+    if (options->keep_times || options->keep_slack)
         set_times(e);
+    if (options->keep_slack)
+        set_log(e);
 }
 
 void eval_teardown(struct graph_eval *e)

@@ -266,6 +266,77 @@ static void test_eval(void **state)
         one_eval(3000017 * i + 7, 1 + i % 4, i / 4 % 2);
 }
 
+static int64_t all_end(struct check *c)
+{
+    struct graph_eval_ops ops = {duration, eager, c};
+    struct graph_eval_options options = {.threads = 1, .keep_times = true};
+    struct graph_eval *e = graph_eval(c->g, &ops, &options, NULL);
+    int64_t last = INT64_MIN;
+    for (uint32_t r = 0; r < c->g->world; r++)
+        for (uint32_t v = 0; v < c->g->ranks[r].nnodes; v++)
+            if (graph_eval_times(e, r)[v].end_ns > last)
+                last = graph_eval_times(e, r)[v].end_ns;
+    graph_eval_destroy(e);
+    return last;
+}
+
+/* The end of everything when the rank comes that much later to the group. */
+static int64_t end_with_delay(struct check *c, const struct graph_times *times, uint32_t rank, uint32_t node, int64_t delay)
+{
+    struct graph_rank *r = &c->g->ranks[rank];
+    float work = r->device_work[node];
+    int64_t from = 0;
+    for (uint32_t v = 0; v < node; v++)
+        if (r->nodes[v].kind != GRAPH_SYNC && r->nodes[v].stream == r->nodes[node].stream)
+            from = times[v].end_ns;
+    r->device_work[node] = (float)(times[node].start_ns + delay - from);
+    int64_t end = all_end(c);
+    r->device_work[node] = work;
+    return end;
+}
+
+/* By trying it: a delay of the slack changes nothing at any group, one of a nanosecond more does at some. */
+static void one_slack(uint64_t seed)
+{
+    uint64_t state = seed;
+    struct random_shape shape = random_shape(&state);
+    shape.works = true;
+    shape.drop = 0;
+    struct check c = {
+        .g = random_graph(&state, &shape), .salt = seed, .eager_limit = random_below(&state, 3) * 2000};
+    struct graph_eval_ops ops = {duration, eager, &c};
+    struct graph_eval_options options = {.keep_slack = true};
+    struct graph_eval *e = graph_eval(c.g, &ops, &options, NULL);
+    int64_t slack[8], end = all_end(&c);
+    if (!graph_eval_slack(e, slack)) {
+        for (uint32_t r = 0; r < c.g->world; r++) {
+            const struct graph_times *times = graph_eval_times(e, r);
+            bool groups = false, later = false;
+            for (uint32_t v = 0; v < c.g->ranks[r].nnodes; v++) {
+                if (c.g->ranks[r].nodes[v].kind != GRAPH_COMM)
+                    continue;
+                groups = true;
+                if (end_with_delay(&c, times, r, v, slack[r]) != end)
+                    fail_msg("seed %llu: rank %u, node %u: a delay of %lld ns changes the end", (unsigned long long)seed, r,
+                             v, (long long)slack[r]);
+                later |= end_with_delay(&c, times, r, v, slack[r] + 1) > end;
+            }
+            if (groups && !later)
+                fail_msg("seed %llu: rank %u has more slack than %lld ns", (unsigned long long)seed, r, (long long)slack[r]);
+        }
+    } else {
+        assert_int_not_equal(graph_eval_blocked(e, NULL, 0), 0);
+    }
+    graph_eval_destroy(e);
+    graph_destroy(c.g);
+}
+
+static void test_slack(void **state)
+{
+    for (uint64_t i = 0; i < 300; i++)
+        one_slack(9000011 * i + 3);
+}
+
 #define CASES 6000
 
 static void test_virtual(void **state)
@@ -283,6 +354,6 @@ static void test_external(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_virtual), cmocka_unit_test(test_external),
-                                       cmocka_unit_test(test_eval)};
+                                       cmocka_unit_test(test_eval), cmocka_unit_test(test_slack)};
     return cmocka_run_group_tests_name("graph_run: against the oracle", tests, NULL, NULL);
 }
