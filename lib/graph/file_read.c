@@ -519,21 +519,28 @@ int graph_file_rank(struct graph_file *f, uint32_t rank, struct graph_rank *out,
 static int read_ranks(struct graph_file *f, const struct chunk *c, struct graph *g, struct graph_file_saved *saved)
 {
     struct file_record *list = file_records(f, c);
-    int rc = list ? 0 : -1;
-    for (uint32_t i = 0; i < c->n && !rc; i++) {
+    if (!list)
+        return -1;
+    bool *taken = array(c->n, sizeof *taken);
+    int rc = 0;
+    for (uint32_t i = 0; i < c->n; i++) {
         struct graph_rank *r = &g->ranks[c->first + i];
-        if (r->nodes) /* twice */
-            rc = -1;
-        else
+        taken[i] = !r->comms; /* else the rank is in two chunks */
+        if (taken[i])
             file_take_tables(&list[i], r);
+        else if (!saved)
+            rc = -1;
     }
-    for (uint32_t i = 0; i < c->n && !rc; i++) {
-        int missing = complete_rank(f, &list[i], &g->ranks[c->first + i]);
+    for (uint32_t i = 0; i < c->n; i++) {
+        if (!taken[i])
+            continue;
+        int missing = complete_rank(f, &list[i], &g->ranks[c->first + i]); /* which empties it then */
         if (saved)
             saved->ranks += !missing;
-        else
-            rc = missing;
+        else if (missing)
+            rc = -1;
     }
+    free(taken);
     free(list);
     return rc;
 }

@@ -256,7 +256,7 @@ static bool same_tables(const struct graph *g, const struct graph_rank *a, const
         return false;
     if (a->niterations && memcmp(a->iterations, b->iterations, (a->niterations + 1) * sizeof *a->iterations))
         return false;
-    if (a->nnodes && memcmp(a->nodes, b->nodes, a->nnodes * sizeof *a->nodes))
+    if (a->nodes != b->nodes && a->nnodes && memcmp(a->nodes, b->nodes, a->nnodes * sizeof *a->nodes))
         return false;
     for (uint32_t i = 0; i < a->nnodes; i++)
         for (uint32_t p = a->nodes[i].first_part; p < a->nodes[i].first_part + a->nodes[i].nparts; p++) {

@@ -376,6 +376,35 @@ static void test_merge(void **state)
     graph_destroy(g);
 }
 
+/* A file whose chunks of ranks overlap: refused; salvage takes each rank once and keeps nothing (found by fuzzing). */
+static void test_ranks_twice(void **state)
+{
+    struct bytes b = {0}, out = {0};
+    struct chunks chunks = {0};
+    struct graph_file_saved saved;
+    sample(&b);
+    struct graph_file *f = graph_file_open(b.data, b.len, NULL);
+    chunk_put_file_header(&out, &f->facts);
+    for (uint32_t i = 0; i < f->chunks.n; i++)
+        for (int k = f->chunks.list[i].type == CHUNK_RANKS ? 2 : 1; k > 0; k--) {
+            struct chunk c = f->chunks.list[i];
+            chunk_put(&out, &c, f->data + f->chunks.list[i].offset + CHUNK_HEAD);
+            chunks_add(&chunks, &c);
+        }
+    chunk_put_end(&out, &chunks, &f->facts);
+    graph_file_close(f);
+    assert_null(graph_read(out.data, out.len, NULL));
+    f = graph_file_salvage(out.data, out.len, NULL);
+    struct graph *g = graph_file_read(f, &saved, NULL);
+    assert_non_null(g);
+    assert_int_equal(saved.ranks, 4);
+    graph_destroy(g);
+    graph_file_close(f);
+    free(chunks.list);
+    bytes_free(&b);
+    bytes_free(&out);
+}
+
 /* Ranks that do the same share their arrays; counts of their own take nothing but the counts; what is shared is copied
  * before it changes. */
 static void test_sharing(void **state)
@@ -417,7 +446,7 @@ int main(void)
         cmocka_unit_test(test_round_trip), cmocka_unit_test(test_small),         cmocka_unit_test(test_golden),
         cmocka_unit_test(test_refused),    cmocka_unit_test(test_cut),           cmocka_unit_test(test_flipped),
         cmocka_unit_test(test_tampered),   cmocka_unit_test(test_random_access), cmocka_unit_test(test_merge),
-        cmocka_unit_test(test_sharing),
+        cmocka_unit_test(test_sharing),    cmocka_unit_test(test_ranks_twice),
     };
     return cmocka_run_group_tests_name("graph: file", tests, NULL, NULL);
 }

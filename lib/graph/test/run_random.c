@@ -216,11 +216,11 @@ static void one_eval(uint64_t seed, uint32_t threads, bool shared)
     struct check c = {
         .g = random_graph(&state, &shape), .salt = seed, .eager_limit = random_below(&state, 3) * 2000};
     classify(c.g, &state);
+    if (shared) /* before the oracle points at nodes */
+        graph_share(c.g);
     struct graph_run_ops run_ops = {.duration_ns = duration, .send_is_eager = eager, .ctx = &c};
     struct graph_run_options as_recorded = {0};
     struct oracle *o = oracle_solve(c.g, &run_ops, &as_recorded, 1000, NULL);
-    if (shared)
-        graph_share(c.g);
     struct graph_eval_ops ops = {duration, eager, &c};
     struct graph_eval_options options = {.threads = threads, .t0_ns = 1000, .keep_times = true};
     struct prism_error err = {0};
