@@ -56,6 +56,10 @@ struct membership {
     bool used;
 };
 
+/* What the rank's host does as far as its messages tell: inside a synchronisation from SYNC_ENTER to the next node, in
+ * the making of a communicator until COMM_READY. */
+enum host_waits { HOST_RUNS, HOST_IN_SYNC, HOST_IN_INIT };
+
 enum rank_state { RANK_WAITING, RANK_RUNNING, RANK_BLOCKED, RANK_ENDED };
 
 struct rank {
@@ -66,7 +70,7 @@ struct rank {
     enum rank_state state;
     bool deferred;   /* capture, a launcher a node: not started until a process of this node has become its rank */
     bool hello, bye; /* became its rank; ended in order */
-    bool host_blocked;
+    enum host_waits host_waits;
     int64_t running_since_ns;
     int socket;
     struct event *readable;

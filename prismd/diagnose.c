@@ -7,6 +7,7 @@
 
 #include "coll/types.h"
 
+#define WAITS_TRIED 32
 #define RANGES 6 /* shown of a list of ranks */
 
 const char *finding_name(enum finding_kind kind)
@@ -113,6 +114,30 @@ static uint32_t micro_batch(const struct graph_rank *r, uint32_t from, uint32_t 
     return count;
 }
 
+/* Of a graph that stops in the middle: whole iterations before the node, and where the last of them ends. 0: not to be told,
+ * as while the first two are under way. What goes wrong may not look like an iteration: so the count is taken at the latest
+ * wait of the host at which there is one. */
+static uint32_t count_whole(const struct graph *g, uint32_t rank, uint32_t node, uint32_t *end)
+{
+    uint32_t high = node, whole = graph_count_iterations(g, rank, high), low = 0;
+    for (uint32_t tries = 0; !whole && high > 0 && tries < WAITS_TRIED; high--)
+        if (g->ranks[rank].nodes[high - 1].kind == GRAPH_SYNC) {
+            whole = graph_count_iterations(g, rank, high);
+            tries++;
+            if (whole)
+                break;
+        }
+    while (whole && low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (graph_count_iterations(g, rank, middle) < whole)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    *end = low;
+    return whole;
+}
+
 const char *words_place(words out, const struct graph *g, uint32_t rank, uint32_t node)
 {
     const struct graph_rank *r = &g->ranks[rank];
@@ -126,12 +151,10 @@ const char *words_place(words out, const struct graph *g, uint32_t rank, uint32_
             words_put(out, "set-up, ");
         else
             words_put(out, "iteration %u, ", iteration + 1);
-    } else {
-        uint32_t whole = graph_count_iterations(g, rank, node);
-        if (whole)
-            words_put(out, "after %u whole iterations, ", whole);
+    } else if ((iteration = count_whole(g, rank, node, &from)) > 0) {
+        words_put(out, "iteration %u, ", iteration + 1);
     }
-    uint32_t batch = r->niterations ? micro_batch(r, from, node) : 0;
+    uint32_t batch = r->niterations || iteration ? micro_batch(r, from, node) : 0;
     if (batch)
         words_put(out, "micro-batch %u, ", batch);
     words_put(out, "node %u", node);

@@ -169,19 +169,24 @@ void dispatch_message(struct daemon *d, struct rank *r, const void *data, size_t
     r->running_since_ns = clock_now_ns();
     switch (h->type) {
     case MSG_COMM_INIT:
+        r->host_waits = HOST_IN_INIT;
         d->ops->comm_init(d, r, data);
         break;
     case MSG_COMM_SPLIT:
+        r->host_waits = HOST_IN_INIT;
         d->ops->comm_split(d, r, data);
         break;
     case MSG_COMM_FREE:
+        r->host_waits = HOST_RUNS;
         if (d->ops->comm_free)
             d->ops->comm_free(d, r, data);
         break;
     case MSG_NODE:
+        r->host_waits = HOST_RUNS;
         take_node(d, r, data, len);
         break;
     case MSG_SYNC_ENTER:
+        r->host_waits = HOST_IN_SYNC;
         sched_blocked(d, r);
         break;
     case MSG_TIMES:

@@ -31,6 +31,7 @@ enum link_type {
     LINK_ENOUGH,    /* from the coordinator: all have (enough.c) */
     LINK_PMIX,      /* PMIx fences, questions and answers (pmix.c) */
     LINK_SPOKEN,    /* to all followers: this one has told the user why the run ends (link_speaks) */
+    LINK_STUCK,     /* to the coordinator: none of this node's ranks can go on, or one can again (hang.c) */
     LINK_TYPES
 };
 

@@ -19,6 +19,7 @@
 #include "prismd/capture.h"
 #include "prismd/emulate.h"
 #include "prismd/enough.h"
+#include "prismd/hang.h"
 #include "prismd/link.h"
 #include "prismd/listen.h"
 #include "prismd/movers.h"
@@ -113,6 +114,7 @@ static void wind_up(struct daemon *d)
     evtimer_del(local.tick);
     sched_end(d);
     pmix_end(d);
+    hang_end(d);
     if (d->phase == PHASE_CAPTURE) {
         movers_end(d);
         if (capture_end(d, !d->failure.code, &err))
@@ -271,6 +273,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     if (local.running) {
         sched_tick(d);
         stall_tick(d);
+        hang_tick(d);
         enough_tick(d);
         finish_if_over(d);
     }
@@ -350,6 +353,7 @@ void local_begin(struct daemon *d, const struct local_phase *p, local_done done)
     watch_set_poll(d->watch, p->kind == PHASE_CAPTURE ? 1000000 : 250000, p->kind != PHASE_CAPTURE);
     sched_begin(d, p->kind == PHASE_CAPTURE ? d->conf->runnable : 0);
     stall_begin(d);
+    hang_begin(d);
     enough_begin(d);
     int rc = p->kind == PHASE_CAPTURE ? capture_begin(d, &err) : emulate_begin(d, p->live, p->nlive, &err);
     if (!rc)

@@ -374,6 +374,13 @@ bool movers_gate_ready(struct daemon *d, struct rank *r)
     return resident_is_in(m->resident, r->number);
 }
 
+bool movers_is_in(const struct daemon *d, const struct rank *r)
+{
+    const struct mover *m = mover_of(r);
+    (void)d;
+    return !m || !m->resident || resident_is_in(m->resident, r->number);
+}
+
 void movers_gate_opened(struct daemon *d, struct rank *r)
 {
     struct mover *m = mover_of(r);

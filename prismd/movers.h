@@ -20,6 +20,8 @@ void movers_end(struct daemon *d);
 bool movers_may_start(struct daemon *d, struct rank *r);
 /* A gate of the rank may be opened as far as communication goes. False: not before the rank is in; then sched_is_in(). */
 bool movers_gate_ready(struct daemon *d, struct rank *r);
+/* Its memory is on the device (always, where nothing is switched). */
+bool movers_is_in(const struct daemon *d, const struct rank *r);
 void movers_gate_opened(struct daemon *d, struct rank *r);
 /* The rank blocked, or a stream of it has come to its gate. */
 void movers_look(struct daemon *d, struct rank *r);

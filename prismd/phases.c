@@ -17,6 +17,7 @@
 #include "prismd/assist.h"
 #include "prismd/durations.h"
 #include "prismd/enough.h"
+#include "prismd/hang.h"
 #include "prismd/link.h"
 #include "prismd/local.h"
 #include "prismd/manifest.h"
@@ -168,6 +169,8 @@ static void on_done(struct daemon *d, uint32_t from, struct bytes_reader *b)
                                            : result_take_emulate(d, from, b, lead.into, &err);
         if (rc)
             daemon_fail(d, err.code, "%s", err.text);
+    } else if (d->phase == PHASE_CAPTURE && hang_keeps_graph(d)) {
+        result_take_capture(d, from, b, &err); /* as much of it as there is */
     }
     if (++lead.done + link_lost(d) >= d->conf->nodes)
         event_base_loopbreak(d->base);
@@ -350,8 +353,10 @@ static int capture(struct daemon *d)
                          lead.tasks.failed, d->program_exit = lead.tasks.exit);
     if (!rc && !none && finish_capture(d, &err))
         rc = daemon_fail(d, err.code, "%s", err.text);
-    if (rc)
+    if (rc) {
+        hang_salvage(d);
         remove_payloads(d);
+    }
     tasks_put_back(d);
     if (none && !d->failure.code)
         return 1;

@@ -118,6 +118,7 @@ void rank_send_ready(struct rank *r, struct msg_comm_ready *ready, const int32_t
 {
     if (r->socket < 0)
         return;
+    r->host_waits = HOST_RUNS;
     ready->h.type = MSG_COMM_READY;
     ready->h.size = (uint32_t)(sizeof *ready + ready->nsandbox * sizeof *sandbox);
     struct iovec iov[2] = {{ready, sizeof *ready}, {(void *)(uintptr_t)sandbox, ready->nsandbox * sizeof *sandbox}};

@@ -1,5 +1,6 @@
 #include "prismd/registry.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -226,6 +227,45 @@ int registry_comm_split(struct daemon *d, struct rank *r, const struct msg_comm_
     link_send(d, 0, LINK_SPLIT, &b);
     bytes_free(&b);
     return 0;
+}
+
+/* "0-2,5": those that have joined, or have not. */
+static void list_members(const struct pending *p, bool joined, char *out, size_t len)
+{
+    size_t used = 0;
+    out[0] = 0;
+    for (uint32_t i = 0; i < p->size && used + 24 < len; i++) {
+        uint32_t last = i;
+        if (p->members[i].joined != joined)
+            continue;
+        while (last + 1 < p->size && p->members[last + 1].joined == joined)
+            last++;
+        used += (size_t)snprintf(out + used, len - used, last > i ? "%s%u-%u" : "%s%u", used ? "," : "", i, last);
+        i = last;
+    }
+}
+
+/* Members of a split are those of the parent, whom we know by world rank; who lacks in an init has no name but a number. */
+void registry_tell_pending(const struct daemon *d, void (*tell)(void *arg, const char *text), void *arg)
+{
+    const struct pending *p, *next;
+    HASH_ITER(hh, pending, p, next) {
+        char here[256], missing[256], text[700];
+        uint32_t parent, first = 0;
+        bool split = p->id[MSG_UID_LEN - 1] == 1;
+        memcpy(&parent, p->id, sizeof parent);
+        list_members(p, true, here, sizeof here);
+        list_members(p, false, missing, sizeof missing);
+        while (first + 1 < p->size && !p->members[first].joined)
+            first++;
+        if (split && parent < d->graph->ncomms)
+            snprintf(text, sizeof text, "ncclCommSplit of communicator %u: its members %s have called, members %s (of %u) have not (world rank %u "
+                     "waits)", parent, here, missing, p->size, p->members[first].rank);
+        else
+            snprintf(text, sizeof text, "ncclCommInitRank of %u: the ranks %s have called, %s have not (world rank %u waits)", p->size, here,
+                     missing, p->members[first].rank);
+        tell(arg, text);
+    }
 }
 
 void registry_begin(struct daemon *d)

@@ -1,4 +1,4 @@
-/* stall.h - a run that can go on no more: a rank has left and the rest wait for it. */
+/* stall.h - a run that can go on no more: a rank has left and the rest wait for it. (In capture: hang.h.) */
 #ifndef PRISM_PRISMD_STALL_H
 #define PRISM_PRISMD_STALL_H
 

@@ -17,6 +17,7 @@ enum prism_exit {
     PRISM_EXIT_UNSUPPORTED = 69, /* the program uses what Prism cannot serve (named in the message) */
     PRISM_EXIT_DIVERGED = 70,   /* the program did something else than in capture */
     PRISM_EXIT_SYSTEM = 71,     /* the operating system refused (memory, processes, files) */
+    PRISM_EXIT_HANG = 73,       /* the program's ranks wait for each other for ever (found in capture) */
     PRISM_EXIT_INTERRUPTED = 72 /* unused by prismd itself: a signal ends with 128 + its number */
 };
 
