@@ -190,8 +190,11 @@ int main(int argc, char **argv)
 {
     struct bytes data = {0};
     struct prism_error err = {0};
-    if (argc == 1)
+    if (argc == 1) { /* as cmocka's TAP, which tests/run counts */
+        printf("1..1\n");
         run_seeds();
+        printf("ok 1 - seeded inputs\n");
+    }
     for (int i = 1; i < argc; i++) {
         data.len = 0;
         if (file_read(argv[i], 64u << 20, &data, &err)) {
