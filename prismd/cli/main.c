@@ -14,7 +14,7 @@ static const struct {
     { "plan", cli_plan, "nodes, GPUs and minutes of a request, before it is submitted" },
     { "report", cli_report, "print the report of the last emulation" },
     { "info", cli_info, "what a trace holds" },
-    { "verify", cli_verify, "check a trace: checksums, structure, payloads" },
+    { "verify", cli_verify, "check a trace: checksums, payloads, who waits for whom" },
     { "predict", cli_predict, "iteration times from the trace alone, in virtual time" },
     { "export", cli_export, "the timeline as CSV or for Perfetto, execution traces for Chakra" },
     { "synth", cli_synth, "make the trace of a job from a description of it" },
@@ -31,7 +31,7 @@ static void print_help(FILE *out)
     for (size_t i = 0; i < COMMANDS; i++)
         fprintf(out, "  %-9s %s\n", commands[i].name, commands[i].about);
     fprintf(out, "\nExit codes: the program's own; Prism's own errors are 64 usage, 65 trace, 66 no NCCL call,\n"
-                 "67 a rank ended early, 68 daemon, 69 unsupported, 70 diverged, 71 operating system.\n");
+                 "67 a rank ended early, 68 daemon, 69 unsupported, 70 diverged, 71 operating system, 73 the program hangs.\n");
 }
 
 int main(int argc, char **argv)

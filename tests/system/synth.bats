@@ -126,3 +126,27 @@ assert abs(r["difference"] - 0.040 / 0.110) < 1e-6 and r["a"]["median_seconds"] 
     run_prism predict --compare job
     refused 64 'two traces'
 }
+
+# The job of player.c: rank 0 runs for real among synthetic ranks, for longer than the trace, at the predicted pace.
+@test "a synthetic trace is replayed around a program that does what its rank does" {
+    unset PRISM_NETWORK
+    cat >job.conf <<'J'
+layers = 1; iterations = 2; layout = { tp = 2; dp = 2; micro_batches = 2; };
+cluster = { gpus_per_node = 4; intra_bandwidth = 1.0e8; launch_us = 50.0; intra_step_us = 50.0; };
+steps = { forward = ( { compute_us = 5000.0; op = "AllReduce"; group = "tp"; bytes = 65536; } );
+    backward = ( { compute_us = 10000.0; op = "AllReduce"; group = "tp"; bytes = 65536; } );
+    end = ( { op = "AllReduce"; group = "dp"; bytes = 524288; } ); };
+J
+    run_prism synth job.conf -o job -- "$PRISM_BUILD/test/player" 5
+    ok
+    run_prism run --emulate=4 --gpus-per-node=4 --sandbox=0 --assistants=0 --payload=none --trace=job --phase=emulate \
+        -- "$PRISM_BUILD/test/player" 5
+    ok
+    grep -q 'rank 0 done' <<<"$output"
+    python3 -c '
+import json
+r = json.load(open("job/report.json"))
+predicted, measured = r["predicted_seconds"]["mean"], sorted(r["iteration_seconds"]["0"][1:])
+assert len(measured) == 4 and abs(measured[1] - predicted) < 0.2 * predicted, (measured, predicted)'
+    nothing_left
+}
