@@ -1,13 +1,28 @@
-/* file_private.h - inside of graph_file (file.c, file_read.c, file_merge.c). */
+/* file_private.h - inside of graph_file (file.c, file_program.c, file_read.c, file_merge.c). */
 #ifndef PRISM_GRAPH_FILE_PRIVATE_H
 #define PRISM_GRAPH_FILE_PRIVATE_H
+
+#include <stdlib.h>
+#include <uthash.h>
 
 #include "graph/file.h"
 #include "graph/format.h"
 
+/* A chunk by what it holds. */
+struct file_id {
+    uint32_t type;
+    struct chunk_key key;
+};
+
+struct file_key {
+    struct file_id id;
+    const struct chunk *chunk;
+    bool used;
+    UT_hash_handle hh;
+};
+
 struct file_program; /* a program put together, shared by its ranks */
 struct file_parts;   /* parts of ranks with equal programs, counts and places */
-struct file_key;     /* chunks by what they hold */
 
 struct graph_file {
     const uint8_t *data;
@@ -25,6 +40,27 @@ struct graph_file {
     bool salvage;
 };
 
+/* Never NULL. file_array: room for n, a power of two of them. */
+static inline void *file_check(void *p)
+{
+    if (!p)
+        abort();
+    return p;
+}
+
+static inline void *file_array(uint32_t n, size_t size)
+{
+    uint64_t cap = 1;
+    while (cap < n)
+        cap *= 2;
+    return file_check(calloc(cap, size));
+}
+
+/* Contents of a chunk into f->raw; file_find: of the one with that key. 0, or -1 when it is damaged or missing. */
+int file_contents(struct graph_file *f, const struct chunk *c);
+int file_find(struct graph_file *f, uint32_t type, const struct chunk_key *key);
+/* Nodes and parts of a rank, shared with its like. */
+int file_assemble(struct graph_file *f, const struct chunk_key *program, const struct chunk_key *counts, struct graph_rank *r);
 void file_index_keys(struct graph_file *f);
 void file_free_caches(struct graph_file *f);
 
