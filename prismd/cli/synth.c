@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -36,7 +37,9 @@ static const struct cli_usage usage = {
 static int find_job(const char *name, char *path, size_t len, struct prism_error *err)
 {
     char folder[PATH_MAX];
-    if (access(name, R_OK) == 0) {
+    struct stat st;
+    /* A trace may well have its preset's name: folders are no jobs. */
+    if (stat(name, &st) == 0 && !S_ISDIR(st.st_mode)) {
         snprintf(path, len, "%s", name);
         return 0;
     }

@@ -28,6 +28,11 @@ J
     [ "$output" = "$(cd "$PRISM_SOURCE/etc/synth" && ls -- *.conf | sed 's/\.conf$//' | LC_ALL=C sort)" ]
     run_prism synth qwen3-moe-512 -o moe
     ok
+    # A trace of the preset's own name is not taken for the job.
+    run_prism synth qwen3-moe-512 -o qwen3-moe-512
+    ok
+    run_prism synth qwen3-moe-512 -o qwen3-moe-512
+    ok
     run_prism info moe --json
     python3 -c '
 import json, sys
