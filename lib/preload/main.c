@@ -2,12 +2,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "common/bytes.h"
@@ -75,8 +73,7 @@ static _Noreturn void launch(const char *prismd)
         cannot_launch("reading", "/proc/self/exe");
     exe[n] = '\0';
     char **argv = read_arguments();
-    /* Slurm's step daemon is the parent; nobody would end what it leaves behind. */
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    /* No PR_SET_PDEATHSIG: prismd sees for itself that its slurmstepd has gone, and ends the whole step (prismd/step.h). */
     execve(prismd, argv, make_environment(exe));
     cannot_launch("running", prismd);
 }
