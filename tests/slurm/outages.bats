@@ -231,6 +231,7 @@ runs_again_to_its_end() {
 }
 
 @test "preempted in emulation: finished phases are kept" {
+    [ -n "${PRISM_SLOW_TESTS:-}" ] || skip "Slurm may hold the requeued job back for minutes (PRISM_SLOW_TESTS=1)"
     rm -f batch.out
     preempted_in batch.out auto
     ! grep -qE 'captur|calibrat' batch.out
