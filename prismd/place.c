@@ -8,7 +8,7 @@ uint32_t place_capture_node(const struct conf *c, uint32_t rank)
     return (uint32_t)((uint64_t)(rank / c->gpus_per_node) * c->nodes / logical_nodes);
 }
 
-#define QUEUES_MOST     16u
+#define QUEUES_MOST     32u
 #define QUEUES_LEAST    8u
 #define QUEUES_A_DEVICE 128u /* of all contexts together */
 

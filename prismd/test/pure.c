@@ -41,10 +41,12 @@ static void queues_fit_the_device(void **state)
     for (uint32_t world = 1; world < 2000; world++) {
         c.world = world;
         uint32_t n = place_capture_queues(&c), ranks = (world + 7) / 8;
-        assert_true(n >= 8 && n <= 16);
+        assert_true(n >= 8 && n <= 32);
         assert_true(n == 8 || n * ranks <= 128);
     }
     c.world = 32;
+    assert_int_equal(place_capture_queues(&c), 32);
+    c.world = 64;
     assert_int_equal(place_capture_queues(&c), 16);
     c.world = 128;
     assert_int_equal(place_capture_queues(&c), 8);

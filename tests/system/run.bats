@@ -85,14 +85,14 @@ assert len(r["iteration_seconds"]) == 3 and all(s > 0 for s in r["iteration_seco
     compare 8 2 0,2 0 --tp=4 --layers=2 --moe-every=0 --iterations=2
 }
 
-@test "streams that wait at once: 2 and 31 work, given the queues, 40 are refused in capture" {
+@test "streams that wait at once: 2 and 31 work, 40 are refused in capture" {
     compare 2 2 0 0 --layers=1 --moe-every=0 --iterations=2 --wait-streams=2
     rm -rf trace
-    PRISM_QUEUES=32 compare 2 2 0 0 --layers=1 --moe-every=0 --iterations=2 --wait-streams=31
+    compare 2 2 0 0 --layers=1 --moe-every=0 --iterations=2 --wait-streams=31
     rm -rf trace
     # Full speed: the late rank keeps the others' gates closed long enough for all of them to stand there.
     LIMIT=60 SOFTGPU_TIME_SCALE=20 run_prism run --emulate=2 --gpus-per-node=2 --trace=trace -- "$moetrain" --layers=1 --moe-every=0 \
         --iterations=2 --wait-streams=40
-    refused 69 'capture can serve 15 .*PRISM_QUEUES'
+    refused 69 'capture can serve 31 .*PRISM_QUEUES'
     nothing_left
 }
