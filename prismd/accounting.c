@@ -16,6 +16,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "prismd/accounting_text.h"
+#include "prismd/child.h"
 #include "prismd/emulate.h"
 #include "prismd/report.h"
 
@@ -49,11 +50,8 @@ static char *job_name(void)
 static void run_store(int input, const char *job)
 {
     char prism[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", prism, sizeof prism - 8);
-    char *slash = n > 0 ? (prism[n] = 0, strrchr(prism, '/')) : NULL;
-    if (!slash)
+    if (child_find("prism", prism))
         _exit(127);
-    strcpy(slash + 1, "prism");
     dup2(input, 0);
     unsetenv("LD_PRELOAD");
     execl(prism, prism, "acct", "--store", job, (char *)NULL);

@@ -1,14 +1,12 @@
 #include "prismd/assist_process.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -19,6 +17,7 @@
 #include <event2/event.h>
 
 #include "common/clock.h"
+#include "prismd/child.h"
 
 #define END_SECONDS 3 /* for a process to leave by itself */
 #define ANSWER_MAX  65536u
@@ -36,59 +35,15 @@ struct assistant {
 
 /* --- the process --- */
 
-/* The same folder as prismd's own. */
-static int find_program(char path[PATH_MAX])
-{
-    ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 32);
-    if (n <= 0)
-        return -1;
-    path[n] = 0;
-    char *slash = strrchr(path, '/');
-    strcpy(slash ? slash + 1 : path, "prism-assistant");
-    return access(path, X_OK);
-}
-
-/* The preload library is for ranks. */
-static void drop_preload(const char *library)
-{
-    char *before = getenv("LD_PRELOAD"), *kept, *save = NULL;
-    if (!before || !(kept = calloc(1, strlen(before) + 1)))
-        return;
-    for (char *name = strtok_r(before, ": ", &save); name; name = strtok_r(NULL, ": ", &save)) {
-        const char *base = strrchr(name, '/');
-        if (!strcmp(name, library) || !strcmp(base ? base + 1 : name, "libprism.so"))
-            continue;
-        if (*kept)
-            strcat(kept, ":");
-        strcat(kept, name);
-    }
-    if (*kept)
-        setenv("LD_PRELOAD", kept, 1);
-    else
-        unsetenv("LD_PRELOAD");
-}
-
 static void become_assistant(const struct assistant *a, pid_t parent, const char *program, int fd, int counts)
 {
     const struct conf *c = a->daemon->conf;
     char numbers[3][16],
         *argv[] = {(char *)(uintptr_t) "prism-assistant", numbers[0], numbers[1], numbers[2], NULL};
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent)
-        _exit(PRISM_EXIT_DAEMON);
-    setpgid(0, 0); /* a terminal's signals are for prismd to hand on */
-    sigset_t none;
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-    signal(SIGPIPE, SIG_DFL);
-    fcntl(fd, F_SETFD, 0);
-    fcntl(counts, F_SETFD, 0);
-    int null = open("/dev/null", O_RDWR);
-    if (null >= 0) {
-        dup2(null, STDIN_FILENO);
-        dup2(null, STDOUT_FILENO); /* the program's own */
-    }
-    drop_preload(c->library);
+    child_detach(parent);
+    child_keep(fd);
+    child_keep(counts);
+    child_drop_preload(c->library);
     setenv("CUDA_VISIBLE_DEVICES", c->devices[a->device], 1);
     setenv("PRISM_TRACE", c->trace, 1);
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 1);
@@ -182,7 +137,7 @@ struct assistant *assistant_start(struct daemon *d, uint32_t number, uint32_t de
         abort();
     *a = (struct assistant){.daemon = d, .number = number, .device = device, .on = *events};
     pid_t parent = getpid();
-    int rc = find_program(program)
+    int rc = child_find("prism-assistant", program)
                  ? prism_error_set(err, PRISM_EXIT_SYSTEM, "%s is missing: the installation is not complete",
                                    program)
                  : make_shared(a, sockets, &counts, err);

@@ -1,13 +1,11 @@
 #include "prismd/movers.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -17,6 +15,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "prismd/child.h"
 #include "prismd/sched.h"
 
 #define END_SECONDS   10 /* giving back pinned memory takes its time */
@@ -219,32 +218,13 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 
 /* --- the process --- */
 
-/* The preload library is for ranks. */
-static void drop_preload(const char *library)
-{
-    const char *before = getenv("LD_PRELOAD");
-    if (before && strstr(before, library))
-        unsetenv("LD_PRELOAD");
-}
-
 static void become_mover(const struct mover *m, pid_t parent, const char *program, int fd, uint32_t share)
 {
     const struct conf *c = m->daemon->conf;
     char numbers[2][16], *argv[] = {(char *)(uintptr_t) "prism-mover", numbers[0], numbers[1], NULL};
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent)
-        _exit(PRISM_EXIT_DAEMON);
-    setpgid(0, 0); /* a terminal's signals are for prismd to hand on */
-    sigset_t none;
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-    fcntl(fd, F_SETFD, 0);
-    int null = open("/dev/null", O_RDWR);
-    if (null >= 0) {
-        dup2(null, STDIN_FILENO);
-        dup2(null, STDOUT_FILENO);
-    }
-    drop_preload(c->library);
+    child_detach(parent);
+    child_keep(fd);
+    child_drop_preload(c->library);
     setenv("CUDA_VISIBLE_DEVICES", c->devices[m->device], 1);
     setenv("PRISM_TRACE", c->trace, 1);
     snprintf(numbers[0], sizeof numbers[0], "%d", fd);
@@ -253,24 +233,13 @@ static void become_mover(const struct mover *m, pid_t parent, const char *progra
     _exit(127);
 }
 
-static int find_program(char path[PATH_MAX])
-{
-    ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 32);
-    if (n <= 0)
-        return -1;
-    path[n] = 0;
-    char *slash = strrchr(path, '/');
-    strcpy(slash ? slash + 1 : path, "prism-mover");
-    return access(path, X_OK);
-}
-
 static void start(struct mover *m, uint32_t share)
 {
     char program[PATH_MAX] = "", why[PATH_MAX + 64];
     int pair[2] = {-1, -1};
     pid_t parent = getpid();
     m->state = STARTING;
-    if (find_program(program))
+    if (child_find("prism-mover", program))
         snprintf(why, sizeof why, "%s is missing: the installation is not complete", program);
     else if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) || (m->pid = fork()) < 0)
         snprintf(why, sizeof why, "cannot start a process: %s", strerror(errno));

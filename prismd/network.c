@@ -9,6 +9,7 @@
 
 #include "coll/duration.h"
 #include "common/log.h"
+#include "prismd/child.h"
 
 int network_load(struct daemon *d, struct prism_error *err)
 {
@@ -32,20 +33,6 @@ int network_load(struct daemon *d, struct prism_error *err)
     return 0;
 }
 
-/* `prism` lies beside prismd. */
-static int measure_command(char *prism)
-{
-    ssize_t n = readlink("/proc/self/exe", prism, PATH_MAX - 8);
-    if (n <= 0)
-        return -1;
-    prism[n] = 0;
-    char *slash = strrchr(prism, '/');
-    if (!slash)
-        return -1;
-    strcpy(slash + 1, "prism");
-    return 0;
-}
-
 int network_measure(struct daemon *d, struct prism_error *err)
 {
     char prism[PATH_MAX], output[PATH_MAX];
@@ -53,7 +40,7 @@ int network_measure(struct daemon *d, struct prism_error *err)
     if (d->conf->network)
         return network_load(d, err);
     snprintf(output, sizeof output, "%s/network.json", d->conf->trace);
-    if (measure_command(prism))
+    if (child_find("prism", prism))
         return prism_error_set(err, PRISM_EXIT_DAEMON, "cannot find the prism command beside prismd");
     log_info("no network profile given: measuring this node's links into %s", output);
     pid_t pid = fork();

@@ -2,14 +2,12 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,6 +17,7 @@
 #include <event2/event.h>
 
 #include "common/bytes.h"
+#include "prismd/child.h"
 
 extern char **environ;
 
@@ -123,19 +122,8 @@ void pmix_node_connect(struct pmix_node *n, struct bufferevent *rank)
 static void become_server(const struct pmix_node *n, pid_t parent, const char *program, int fd)
 {
     char number[16], *argv[] = {(char *)(uintptr_t) "prism-pmix", number, NULL};
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent)
-        _exit(PRISM_EXIT_DAEMON);
-    setpgid(0, 0); /* a terminal's signals are for prismd to hand on */
-    sigset_t none;
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-    fcntl(fd, F_SETFD, 0);
-    int null = open("/dev/null", O_RDWR);
-    if (null >= 0) {
-        dup2(null, STDIN_FILENO);
-        dup2(null, STDOUT_FILENO); /* the program's own */
-    }
+    child_detach(parent);
+    child_keep(fd);
     /* Another PMIx server may have started prismd: Slurm's. Its variables would make this one its client. */
     for (char **v = environ; *v;) {
         char *name = strndup(*v, strcspn(*v, "="));
@@ -196,18 +184,6 @@ static void on_message(struct bufferevent *channel, void *arg)
     pthread_mutex_unlock(&n->daemon->lock);
 }
 
-/* The same folder as prismd's own. */
-static int find_program(char path[PATH_MAX])
-{
-    ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 32);
-    if (n <= 0)
-        return -1;
-    path[n] = 0;
-    char *slash = strrchr(path, '/');
-    strcpy(slash ? slash + 1 : path, "prism-pmix");
-    return access(path, X_OK);
-}
-
 int pmix_node_start(struct pmix_node *n)
 {
     struct daemon *d = n->daemon;
@@ -217,7 +193,7 @@ int pmix_node_start(struct pmix_node *n)
         return 0;
     if (d->stopping)
         return -1;
-    if (find_program(program))
+    if (child_find("prism-pmix", program))
         return daemon_fail(d, PRISM_EXIT_UNSUPPORTED,
                            "a rank of logical node %u uses PMIx, and %s is missing: this Prism was built without PMIx; install "
                            "libpmix-dev and build it again", n->number, program);
