@@ -1,8 +1,10 @@
 #include "prismd/store.h"
 
+#include <netdb.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "c10d/log.h"
@@ -12,7 +14,8 @@
 #include "prismd/gloo.h"
 #include "prismd/link.h"
 
-#define PORTS 65536
+#define PORTS    65536
+#define LOOPBACK "127.0.0.1"
 
 /* A client's connection. Its rank is what that rank's preload library reported for the local port (and node: ports of
  * different machines may be equal), which may be before or after the connection is seen here. */
@@ -188,6 +191,16 @@ static void on_port(struct daemon *d, uint32_t from, struct bytes_reader *b)
         take_report(d->store, port, from, rank);
 }
 
+/* Not every machine knows its own name. */
+static bool resolves(const char *host)
+{
+    struct addrinfo *found = NULL, hints = {.ai_socktype = SOCK_STREAM};
+    bool known = !getaddrinfo(host, NULL, &hints, &found);
+    if (found)
+        freeaddrinfo(found);
+    return known;
+}
+
 struct store *store_create(struct daemon *d, struct prism_error *err)
 {
     struct store *s = calloc(1, sizeof *s);
@@ -203,9 +216,9 @@ struct store *store_create(struct daemon *d, struct prism_error *err)
         store_destroy(s);
         return NULL;
     }
-    char host[256] = "127.0.0.1";
-    if (d->conf->nodes > 1 && gethostname(host, sizeof host - 1))
-        strcpy(host, "127.0.0.1");
+    char host[256] = LOOPBACK;
+    if (d->conf->nodes > 1 && (gethostname(host, sizeof host - 1) || !resolves(host)))
+        strcpy(host, LOOPBACK);
     s->host = strdup(host);
     s->port = c10d_server_port(s->server);
     link_on(LINK_PORT, on_port);
@@ -218,7 +231,8 @@ struct store *store_remote(struct daemon *d, const char *host, uint16_t port)
     if (!s)
         abort();
     s->daemon = d;
-    s->host = strdup(host);
+    /* A name that means nothing here, or means this machine, stands for the address at which the coordinator was reached. */
+    s->host = strdup(strcmp(host, LOOPBACK) && resolves(host) ? host : link_address(d, 0));
     s->port = port;
     return s;
 }

@@ -15,6 +15,7 @@ struct store *store_create(struct daemon *d, struct prism_error *err);
 struct store *store_remote(struct daemon *d, const char *host, uint16_t port);
 void store_destroy(struct store *s); /* NULL is fine */
 
+/* MASTER_ADDR of this node's ranks: the coordinator's host name where that resolves, else a numeric address. */
 const char *store_host(const struct store *s);
 uint16_t store_port(const struct store *s);
 

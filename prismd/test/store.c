@@ -301,9 +301,26 @@ static void a_damaged_log_is_refused(void **state)
     assert_int_equal(err.code, PRISM_EXIT_TRACE);
 }
 
+/* What a follower gives its ranks: the coordinator's name if it means anything here. */
+static void a_name_that_does_not_resolve(void **state)
+{
+    char unknown[80];
+    (void)state;
+    memset(unknown, 'a', sizeof unknown - 1); /* longer than a label may be: no server is asked */
+    unknown[sizeof unknown - 1] = 0;
+    const char *const hosts[][2] = {{"localhost", "localhost"}, {unknown, "127.0.0.1"}, {"127.0.0.1", "127.0.0.1"}};
+    for (size_t i = 0; i < sizeof hosts / sizeof *hosts; i++) {
+        struct store *s = store_remote(&d, hosts[i][0], 1234); /* without links the coordinator's address is loopback */
+        assert_string_equal(store_host(s), hosts[i][1]);
+        assert_int_equal(store_port(s), 1234);
+        store_destroy(s);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_name_that_does_not_resolve),
         cmocka_unit_test_setup_teardown(reports_may_come_at_any_time, make, unmake),
         cmocka_unit_test_setup_teardown(a_report_may_come_after_the_connection_is_gone, make, unmake),
         cmocka_unit_test_setup_teardown(a_port_used_again_has_another_author, make, unmake),
