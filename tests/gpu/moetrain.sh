@@ -10,13 +10,15 @@ bin=$(readlink -f "$1") lib=$(readlink -f "$2") out=$(readlink -f "$3")
 here=$(cd "$(dirname "$(readlink -f "$0")")" && pwd)
 work=$(mktemp -d) && cd "$work" || exit 71
 launch=$here/../../contrib/moetrain/launch.sh
-real=$LD_LIBRARY_PATH soft=$lib/softgpu:$LD_LIBRARY_PATH
+# MOETRAIN: another program in place of moetrain-cuda (rehearsals).
+cuda=${MOETRAIN:-$bin/moetrain-cuda}
+soft=$lib/softgpu:${LD_LIBRARY_PATH:-}
 mixed="--tp=2 --pp=2 --iterations=6 --exact-sums --micro-batches=4 --hidden=64 --ffn=256 --seq=64"
 fields() { grep "^rank 0 iteration" "$1" | sed -E 's/ seconds.*//'; }
 
 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader | tee "$out/gpu.txt"
 echo "== 1. one rank: CUDA, then software GPU"
-RANK=0 WORLD_SIZE=1 LOCAL_RANK=0 MASTER_ADDR=127.0.0.1 MASTER_PORT=29411 timeout 60 "$bin/moetrain-cuda" --iterations=6 >one-cuda.txt 2>&1
+RANK=0 WORLD_SIZE=1 LOCAL_RANK=0 MASTER_ADDR=127.0.0.1 MASTER_PORT=29411 timeout 60 "$cuda" --iterations=6 >one-cuda.txt 2>&1
 echo "rc=$?"; fields one-cuda.txt
 LD_LIBRARY_PATH=$soft RANK=0 WORLD_SIZE=1 LOCAL_RANK=0 MASTER_ADDR=127.0.0.1 MASTER_PORT=29412 SOFTGPU_DIR=$work/sg timeout 60 "$bin/moetrain" --iterations=6 >one-soft.txt 2>&1
 echo "rc=$?"; fields one-soft.txt
@@ -28,7 +30,7 @@ export NCCL_HOSTID=host$RANK NCCL_SOCKET_IFNAME=lo
 exec "$@"
 E
 chmod +x rank.sh
-CUDA_VISIBLE_DEVICES=0 timeout 120 "$launch" 4 -- ./rank.sh "$bin/moetrain-cuda" $mixed >four-nccl.txt 2>&1
+CUDA_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES:-0} timeout 120 "$launch" 4 -- ./rank.sh "$cuda" $mixed >four-nccl.txt 2>&1
 echo "rc=$?"; grep "^rank 0" four-nccl.txt || tail -5 four-nccl.txt
 
 echo "== 3. the same under Prism"
@@ -40,7 +42,7 @@ cat >network.json <<'E'
 E
 for run in first second; do
     PRISM_EMULATE=4 PRISM_SANDBOX=0 PRISM_ASSISTANTS=0 PRISM_NETWORK=$work/network.json PRISM_TRACE=$work/trace PRISM_LIBRARY=$lib/libprism.so \
-        timeout 150 "$bin/prismd" "$bin/moetrain-cuda" $mixed >prism-$run.txt 2>&1
+        timeout 150 "$bin/prismd" "$cuda" $mixed >prism-$run.txt 2>&1
     echo "$run rc=$?"; grep -v "^rank 0 peak" prism-$run.txt | tail -12
     cp trace/report.json "$out/report-$run.json" 2>/dev/null
 done

@@ -19,11 +19,13 @@ export NCCL_HOSTID=host$RANK NCCL_SOCKET_IFNAME=lo
 exec "$@"
 E
 chmod +x rank.sh
-gpus=$(nvidia-smi -L | wc -l)
-program=("$bin/moetrain-cuda")
+# Those that the caller made visible, else all.
+visible=${CUDA_VISIBLE_DEVICES:-$(nvidia-smi -L 2>/dev/null | sed -n 's/^GPU \([0-9]*\):.*/\1/p' | paste -sd, -)}
+gpus=$(tr , '\n' <<<"${visible:-0}" | wc -l)
+program=("${MOETRAIN:-$bin/moetrain-cuda}")
 if [ "$gpus" -eq 1 ]; then
-    export CUDA_VISIBLE_DEVICES=0,0 NCCL_HOSTID=assistant NCCL_SOCKET_IFNAME=lo
-    program=("$work/rank.sh" "$bin/moetrain-cuda")
+    export CUDA_VISIBLE_DEVICES=${visible:-0},${visible:-0} NCCL_HOSTID=assistant NCCL_SOCKET_IFNAME=lo
+    program=("$work/rank.sh" "${MOETRAIN:-$bin/moetrain-cuda}")
 fi
 echo "== $gpus GPUs"
 for assistants in 0 1 1; do

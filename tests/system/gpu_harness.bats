@@ -9,7 +9,7 @@ teardown() { common_teardown; }
 
 drive() { # folder of programs
     run timeout 200 "$PRISM_SOURCE/tests/gpu/run" --soft --bin "$1" --lib "$PRISM_BUILD/lib" --out out --stages programs,pacing \
-        --network "$PRISM_NETWORK" --programs moetrain --budget 180
+        --network "$PRISM_NETWORK" --programs pp --budget 180
     echo "$output"
 }
 

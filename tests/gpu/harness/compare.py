@@ -37,7 +37,10 @@ def numbers(wanted, got, tolerance=None):
 
 
 def memory(wanted, got, name="max_memory_allocated"):
-    """{rank: [wanted, got]} and whether all are equal to the byte; None where a run does not tell."""
+    """{rank: [wanted, got]} and whether all are equal to the byte; None where a run does not tell. The example trainer
+    calls it peak_memory_bytes."""
+    if name == "max_memory_allocated" and any("peak_memory_bytes" in r["values"] for r in wanted.values()):
+        name = "peak_memory_bytes"
     both = {r: [wanted[r]["values"].get(name), got[r]["values"].get(name)] for r in sorted(set(wanted) & set(got))}
     if not both or any(v is None for pair in both.values() for v in pair):
         return {"equal": None, "bytes": both}

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from harness import compare, parse
 from harness.launch import Failed, folder_bytes, phase_numbers, say
-from harness.programs import PROGRAMS, SOFT_PROGRAMS, choose
+from harness.programs import PROGRAMS, choose
 
 
 def sandbox_of(program):
@@ -115,25 +115,26 @@ def in_parallel(launcher, work, items):
         return list(pool.map(one, items))
 
 
+def possible(launcher, table):
+    """The stand-in of rehearsals has no world of one rank that communicates."""
+    return [p for p in table if p.world > 1 or not launcher.options.soft]
+
+
 def programs(launcher, result):
     """Every program: real NCCL, capture, calibration and emulation; numbers and memory."""
-    table = SOFT_PROGRAMS if launcher.options.soft else PROGRAMS
-
     def one(program):
         row = program_row(launcher, program, launcher.options.steps.split(","))
         say(summary(row))
         result["rows"].append(row)
         return row
 
-    rows = in_parallel(launcher, one, choose(table, launcher.options.programs))
+    rows = in_parallel(launcher, one, possible(launcher, choose(PROGRAMS, launcher.options.programs)))
     result["passed"] = all(r["passed"] for r in rows)
 
 
 def assistants(launcher, result):
     """Transport nccl: the sandbox rank and an assistant share the GPU. Numbers only, no timing."""
-    names = launcher.options.programs or ("moetrain" if launcher.options.soft else "ddp,fsdp2,pp,ep,objects,moe")
-    table = SOFT_PROGRAMS if launcher.options.soft else PROGRAMS
-
+    names = launcher.options.programs or "ddp,fsdp2,pp,ep,objects,moe"
     def one(program):
         row = program_row(launcher, program, ["real", "capture", "emulate"], 1)
         if row.get("report") and row["report"].get("transport") != "nccl":
@@ -143,7 +144,33 @@ def assistants(launcher, result):
         result["rows"].append(row)
         return row
 
-    result["passed"] = all(r["passed"] for r in in_parallel(launcher, one, choose(table, names)))
+    result["passed"] = all(r["passed"] for r in in_parallel(launcher, one, choose(PROGRAMS, names)))
+
+
+REPEATED = ("checkpoint",)
+TIMES = 3
+
+
+def repeat(launcher, result):
+    """Programs whose peak memory differed, on real NCCL several times: does it vary by itself?"""
+    for program in choose(PROGRAMS, ",".join(REPEATED)):
+        row = {"program": program.name, "about": program.about, "world": program.world, "sandbox": program.sandbox, "steps": {},
+               "comparisons": {}, "runs": [], "failures": []}
+        for n in range(1, TIMES + 1):
+            got = step(row, f"real-{n}", lambda m=n: launcher.ranks(program.argv(launcher), program.world,
+                                                                    f"{program.name}-again-{m}", 90, program.environment))
+            if got:
+                ranks = parse.complete(parse.read(got["text"]), range(program.world), program.iterations)
+                row["runs"].append({r: {"bits": v["bits"], "values": v["values"]} for r, v in ranks.items()})
+        names = sorted({n for run in row["runs"] for rank in run.values() for n in rank["values"] if "memory" in n or "device" in n})
+        row["memory"] = {f"rank {r} {n}": [run[r]["values"].get(n) for run in row["runs"]] for r in range(program.world) for n in names}
+        row["varies"] = sorted(n for n, values in row["memory"].items() if len(set(values)) > 1)
+        row["bits_equal"] = all(run[r]["bits"] == row["runs"][0][r]["bits"] for run in row["runs"] for r in run)
+        # That it varies is an answer, not a failure.
+        row["passed"] = not row["failures"] and len(row["runs"]) == TIMES
+        result["rows"].append(row)
+        say(f"{program.name}: {TIMES} runs, losses {'equal' if row['bits_equal'] else 'DIFFERENT'}; varies: {row['varies'] or 'nothing'}")
+    result["passed"] = all(r["passed"] for r in result["rows"])
 
 
 # Where the doctor fails: enough for numbers, and worth nothing for times.

@@ -64,6 +64,12 @@ def end_group(children):
                 pass
 
 
+def devices_of(count):
+    """The GPUs that this run has: those its caller made visible, else the first `count`."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return [d.strip() for d in visible.split(",")] if visible else [str(n) for n in range(count)]
+
+
 class Launcher:
     """Where everything is, and until when it may run."""
 
@@ -77,6 +83,7 @@ class Launcher:
         self.end = time.monotonic() + options.budget
         self.local = threading.local()
         self.network = options.network
+        self.devices = devices_of(options.gpus)
         self.nvidia = [] if options.soft else nvidia_folders(options.python)
         self.serial, self.lock = 0, threading.Lock()
         self.running = set()
@@ -116,6 +123,7 @@ class Launcher:
             path.insert(0, os.path.join(self.lib, "softgpu"))
             env["SOFTGPU_DIR"] = os.path.join(self.work, "softgpu")
             env["SOFTGPU_TIME_SCALE"] = "0.2"
+            env["MOETRAIN"] = os.path.join(self.bin, "moetrain")
             os.makedirs(env["SOFTGPU_DIR"], mode=0o700, exist_ok=True)
         path += self.nvidia
         if path:
@@ -160,7 +168,7 @@ class Launcher:
                 if self.options.soft:
                     env.update(LOCAL_RANK=str(rank % 8), SOFTGPU_NODE=str(rank // 8))
                 else:
-                    env.update(LOCAL_RANK="0", CUDA_VISIBLE_DEVICES=str(rank % self.options.gpus))
+                    env.update(LOCAL_RANK="0", CUDA_VISIBLE_DEVICES=self.devices[rank % len(self.devices)])
                 children.append(self.start(argv, env=env, cwd=self.work, stdout=out))
             try:
                 while len(codes) < world and time.monotonic() - start < seconds:
@@ -196,8 +204,9 @@ class Launcher:
             command.append(f"--network={self.network}")
         env = {}
         if not self.options.soft:
-            env["CUDA_VISIBLE_DEVICES"] = "0,0" if assistants and self.options.gpus == 1 else \
-                ",".join(map(str, range(self.options.gpus)))
+            # The sandbox rank and its assistant share the device where there is one.
+            twice = 2 if assistants and len(self.devices) == 1 else 1
+            env["CUDA_VISIBLE_DEVICES"] = ",".join(self.devices * twice)
             if assistants:
                 env["NCCL_HOSTID"] = "assistant"
         env.update(extra or {})

@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import threading
 import time
 
@@ -15,11 +16,18 @@ MICRO_STEPS = 4
 REAL_RANKS = 16
 
 
-class HostMemory:
-    """The most host memory in use while it watches, above what was in use before."""
+class Watch:
+    """The most memory in use while it watches, above what was in use before: of the host, and of the devices named.
+
+    Host memory in use is total less available: a virtual machine's total may grow as it is used.
+    """
+
+    def __init__(self, launcher=None):
+        self.devices = [] if launcher is None or launcher.options.soft else launcher.devices
 
     def __enter__(self):
-        self.before = self.least = self.available()
+        self.before = self.most = self.host()
+        self.device_before = self.device_most = self.on_devices()
         self.stop = threading.Event()
         self.thread = threading.Thread(target=self.watch, daemon=True)
         self.thread.start()
@@ -28,16 +36,39 @@ class HostMemory:
     def __exit__(self, *_):
         self.stop.set()
         self.thread.join()
-        self.peak = self.before - self.least
+        self.peak = self.most - self.before
+        self.device_peak = self.device_most - self.device_before
 
     def watch(self):
+        looks = 0
         while not self.stop.wait(0.25):
-            self.least = min(self.least, self.available())
+            self.most = max(self.most, self.host())
+            looks += 1
+            if looks % 8 == 0:
+                self.device_most = max(self.device_most, self.on_devices())
 
     @staticmethod
-    def available():
+    def host():
         with open("/proc/meminfo", encoding="ascii") as text:
-            return next(int(line.split()[1]) * 1024 for line in text if line.startswith("MemAvailable"))
+            facts = {line.split(":")[0]: int(line.split()[1]) * 1024 for line in text}
+        return facts["MemTotal"] - facts["MemAvailable"]
+
+    def on_devices(self):
+        if not self.devices:
+            return 0
+        try:
+            out = subprocess.run(["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits", "-i",
+                                  ",".join(self.devices)], capture_output=True, text=True, timeout=20, check=True).stdout
+            return sum(int(word) << 20 for word in out.split())
+        except (OSError, ValueError, subprocess.SubprocessError):
+            return 0
+
+
+def host_pool(program):
+    """Bytes to pin for a world that does not fit: what it has beyond a device of 120 GB, and some. prismd's own choice goes by the
+    memory that is there when it starts."""
+    gib = next((float(a.split("=")[1]) for a in program.arguments if a.startswith("--gib=")), 0)
+    return int(min(110 << 30, max(8 << 30, 1.1 * program.world * gib * (1 << 30) - 110e9)))
 
 
 def reference(launcher, row, program):
@@ -59,7 +90,10 @@ def capture(launcher, row, name, program, seed):
     """One capture; keeps the switching counters. Returns the losses of all ranks."""
     trace = f"trace-{program.name}-{seed}"
     environment = {**program.environment, "PRISM_EVICTION_SEED": str(seed)}
-    with HostMemory() as host:
+    if not launcher.options.soft:
+        environment["PRISM_HOST_POOL"] = str(host_pool(program))
+    row["host_pool_bytes"] = int(environment.get("PRISM_HOST_POOL", 0))
+    with Watch() as host:
         got = step(row, name, lambda: launcher.prism(program.argv(launcher), f"{program.name}-{name}", 400, program.world, trace,
                                                      "capture", program.sandbox, 0, environment,
                                                      arguments=["--payload=control"]))
@@ -86,8 +120,12 @@ def lower_bound(row, alone, program, bandwidth):
     compute = sum(alone["seconds"]) * program.world if alone else None
     row["bound"] = {"compute_seconds": compute, "moved_bytes": moved, "copy_gb_per_second": bandwidth,
                     "copy_seconds": moved / bandwidth / 1e9 if bandwidth else None}
-    if compute is not None and bandwidth:
-        row["bound"]["seconds"] = compute + row["bound"]["copy_seconds"]
+    if row.get("memory_bytes") and row.get("device_bytes"):
+        # Every rank is on the device once an iteration at least.
+        row["bound"]["must_move_bytes"] = max(0, row["memory_bytes"] - row["device_bytes"]) * program.iterations
+    if bandwidth:
+        # Where a rank cannot be run alone, the copies are a bound by themselves.
+        row["bound"]["seconds"] = (compute or 0.0) + row["bound"]["copy_seconds"]
 
 
 def overfull_row(launcher, program, bandwidth):
@@ -179,6 +217,19 @@ def switch(launcher, result):
     result["passed"] = all(r["passed"] for r in result["rows"])
 
 
+def vmm(launcher, result):
+    """What switching rests on: copies of ranges that another process maps, beside plain ones (gpu_vmm)."""
+    program = os.path.join(os.path.dirname(launcher.bin), "test", "gpu_vmm")
+    if launcher.options.soft:
+        result["skipped"] = "software GPUs export no memory"
+        return
+    got = launcher.call([program, "8"], "vmm", 120, {"CUDA_VISIBLE_DEVICES": launcher.devices[0]})
+    lines = [json.loads(line) for line in got["text"].splitlines() if line.startswith("{")]
+    wrong = [line for line in lines if line["row"] == "contents" and line["wrong"]]
+    result["rows"].append({"program": "gpu_vmm", "seconds": got["seconds"], "measured": lines, "passed": bool(lines) and not wrong})
+    result["passed"] = result["rows"][0]["passed"]
+
+
 def attempt(launcher, batch, emulated, tries):
     """Does a batch fit? Anything but running out of memory is a failure."""
     program = Program("one", "one", 1, "", ["--size=medium", "--ddp", f"--batch={batch}"], iterations=2)
@@ -201,6 +252,9 @@ def attempt(launcher, batch, emulated, tries):
 
 def exhaustion(launcher, result):
     """One rank: the smallest batch that does not fit, in full and emulated."""
+    if launcher.options.soft:
+        result["skipped"] = "needs PyTorch"
+        return
     tries, start = [], time.monotonic()
     _, four = attempt(launcher, 4, False, tries)
     _, eight = attempt(launcher, 8, False, tries)

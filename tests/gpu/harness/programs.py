@@ -3,13 +3,15 @@
 import os
 from dataclasses import dataclass, field
 
+from harness.launch import Failed
+
 FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "torch")
 
 
 @dataclass
 class Program:
     name: str
-    file: str  # below tests/gpu/torch; "moetrain": the example trainer
+    file: str  # below tests/gpu/torch
     world: int
     about: str
     arguments: list = field(default_factory=list)
@@ -22,9 +24,6 @@ class Program:
 
     def argv(self, launcher, *more, iterations=None):
         count = iterations or self.iterations
-        if self.file == "moetrain":
-            name = "moetrain" if launcher.options.soft else "moetrain-cuda"
-            return [os.path.join(launcher.bin, name), f"--iterations={count}", "--print-ranks=all", *self.arguments, *more]
         return [launcher.options.python, os.path.join(FOLDER, self.file + ".py"), f"--iterations={count}",
                 *self.arguments, *more]
 
@@ -49,12 +48,6 @@ PROGRAMS = [
     Program("turns", "turns", 3, "pipeline stages that take turns", sandbox="1"),
 ]
 
-# For rehearsals on software GPUs, which have no PyTorch.
-SOFT_PROGRAMS = [
-    Program("moetrain", "moetrain", 4, "the example trainer, TP 2 x PP 2", ["--tp=2", "--pp=2", "--exact-sums"]),
-    Program("moetrain-ep", "moetrain", 4, "the example trainer, DP 4, EP 2", ["--ep=2", "--exact-sums"]),
-]
-
 # Gradients of a whole backward pass are under way at once.
 STAGING = {"PRISM_STAGING": str(2 << 30)}
 # Worlds whose memory exceeds the device: ranks, GiB a rank. Accumulation makes the same batch fit.
@@ -68,7 +61,7 @@ MORE_OVERFULL = [
     Program("pp-16x12", "pp", 16, "1F1B, 16 ranks of 12 GB", ["--size=full", "--gib=12", "--layers=16"], iterations=2,
             tolerance=1e-4, environment=STAGING),
     Program("ep-32x5", "ep", 32, "expert parallel, 32 ranks of 5 GB", ["--size=full", "--gib=5"], iterations=2, tolerance=1e-4, environment=STAGING),
-    Program("tp-16x12", "tp", 8, "tensor parallel, 8 ranks of 24 GB", ["--size=full", "--gib=24"], iterations=2, tolerance=1e-4, environment=STAGING),
+    Program("tp-8x24", "tp", 8, "tensor parallel, 8 ranks of 24 GB", ["--size=full", "--gib=24"], iterations=2, tolerance=1e-4, environment=STAGING),
     Program("checkpoint-16x12", "checkpoint", 16, "activation checkpointing, 16 ranks of 12 GB", ["--size=full", "--gib=12"],
             iterations=2, tolerance=1e-4, environment=STAGING),
     Program("varlen-16x12", "varlen", 16, "varying lengths, 16 ranks of 12 GB", ["--size=full", "--gib=12"], iterations=2,
@@ -79,10 +72,25 @@ MORE_OVERFULL = [
             tolerance=1e-4, environment=STAGING),
 ]
 
+# One world at three sizes with the same 32 representatives: TP 2 x EP 8 x PP 2, and what is left is DP. Folded over DP.
+WORLD = ["--size=medium", "--batch=4", "--layers=4", "--tp=2", "--ep=8", "--pp=2"]
+WORLDS = [Program(f"world-{n}", "world", n, f"Qwen3-MoE-shaped, TP 2 x EP 8 x DP {n // 32} x PP 2, folded over DP", WORLD)
+          for n in (8192, 2048, 512)]
+
+
+def layout(program):
+    """What --layout and --fold say of such a world."""
+    sizes = {a.split("=")[0][2:]: int(a.split("=")[1]) for a in program.arguments if a.startswith(("--tp=", "--ep=", "--pp="))}
+    tp, ep, pp = sizes["tp"], sizes["ep"], sizes["pp"]
+    return [f"--layout=tp:{tp},ep:{ep},dp:{program.world // (tp * ep * pp)},pp:{pp}", "--fold=dp"]
+
 
 def choose(table, wanted):
     """The programs of a comma-separated list, all when it is empty; unknown names are an error."""
     if not wanted:
         return list(table)
     by_name = {p.name: p for p in table}
-    return [by_name[n] for n in wanted.split(",") if n in by_name]
+    for name in wanted.split(","):
+        if name not in by_name:
+            raise Failed(f"no program '{name}' in this stage; there are {', '.join(by_name)}")
+    return [by_name[n] for n in wanted.split(",")]

@@ -16,6 +16,7 @@ REFUSALS = [
     ("gloo", 2, r"gloo"),
     ("none", 2, r"NCCL"),
 ]
+GRAPHS = [("plain", 0, r"graphs: ok"), ("nccl", 69, r"graph")]
 
 
 def refusals(launcher, result):
@@ -35,6 +36,24 @@ def refusals(launcher, result):
     result["passed"] = all(r["passed"] for r in result["rows"])
 
 
+def graphs(launcher, result):
+    """CUDA graphs: without NCCL inside they work in every phase, with it they are refused."""
+    if launcher.options.soft:
+        result["skipped"] = "needs PyTorch"
+        return
+    for name, code, wanted in GRAPHS:
+        argv = [launcher.options.python, os.path.join(HERE, "graphs.py"), name]
+        got = launcher.prism(argv, f"graphs-{name}", 100, 2, f"trace-graphs-{name}", check=False)
+        text = got["text"] + "".join(got["logs"].values())
+        lines = [line for line in text.splitlines() if re.search(wanted, line, re.I)]
+        result["rows"].append({"program": f"graphs.py {name}", "code": got["code"], "seconds": got["seconds"], "works": got["code"] == 0,
+                               "message": lines[-1] if lines else "", "lines": parse.last_lines(got["text"]),
+                               "passed": got["code"] == code and bool(lines)})
+        launcher.forget(f"trace-graphs-{name}")
+        say(f"graphs {name}: exit code {got['code']}: {lines[-1:]}")
+    result["passed"] = all(r["passed"] for r in result["rows"])
+
+
 def script(launcher, result, name, argv, seconds):
     """One script; its folder of results is OUT/NAME."""
     out = os.path.join(launcher.out, name)
@@ -42,8 +61,9 @@ def script(launcher, result, name, argv, seconds):
     if not os.path.exists(argv[0]):
         result["errors"].append({"error": f"there is no {os.path.relpath(argv[0], HERE)}", "lines": []})
         return
-    got = launcher.call(argv, name, seconds, {"PYTHON": launcher.options.python}, check=False)
-    row = {"program": name, "code": got["code"], "seconds": got["seconds"], "lines": parse.last_lines(got["text"], 40),
+    visible = {} if launcher.options.soft else {"CUDA_VISIBLE_DEVICES": ",".join(launcher.devices)}
+    got = launcher.call(argv, name, seconds, {"PYTHON": launcher.options.python, **visible}, check=False)
+    row = {"program": name, "code": got["code"], "seconds": got["seconds"], "lines": parse.last_lines(got["text"], 60),
            "passed": got["code"] == 0}
     result["rows"].append(row)
     say(f"{name}: exit code {got['code']}" + "".join(f"\n    | {line}" for line in row["lines"][-12:]))
@@ -60,6 +80,9 @@ def moetrain(launcher, result):
 
 def devices(launcher, result):
     """A node's devices as a logical rank sees them."""
+    if launcher.options.soft:
+        result["skipped"] = "needs PyTorch"
+        return
     argv = [os.path.join(HERE, "devices.sh"), launcher.bin, launcher.lib, os.path.join(launcher.out, "devices")]
     script(launcher, result, "devices", argv, 200)
     result["passed"] = bool(result["rows"]) and all(r["passed"] for r in result["rows"])
@@ -77,14 +100,7 @@ def external(launcher, result):
 
 def slurm(launcher, result):
     """A private Slurm on this machine's GPU, with Prism's plugins."""
-    argv = [os.path.join(HERE, "slurm.sh"), launcher.bin, launcher.lib, os.path.join(launcher.out, "slurm")]
+    argv = [os.path.join(HERE, "slurm.sh"), launcher.bin, launcher.lib, os.path.join(launcher.out, "slurm"),
+            "--limit", str(int(launcher.limit(285)))]
     script(launcher, result, "slurm", argv, 300)
-    result["passed"] = bool(result["rows"]) and all(r["passed"] for r in result["rows"])
-
-
-def two(launcher, result):
-    """Accuracy against real runs on two GPUs."""
-    argv = [os.path.join(HERE, "two"), os.path.dirname(launcher.bin), os.path.join(launcher.out, "two"), "--python",
-            launcher.options.python]
-    script(launcher, result, "two", argv, 590)
     result["passed"] = bool(result["rows"]) and all(r["passed"] for r in result["rows"])

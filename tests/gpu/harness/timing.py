@@ -4,10 +4,10 @@ import json
 import os
 import re
 
-from harness import compare, parse
-from harness.functional import step, summary
+from harness import compare, memory, parse
+from harness.functional import possible, step, summary
 from harness.launch import Failed, folder_bytes, phase_numbers, read, say
-from harness.programs import Program, choose
+from harness.programs import STAGING, WORLDS, Program, choose, layout
 
 WARM = 5
 ERROR_LIMIT, PREDICTION_LIMIT = 0.01, 0.005
@@ -25,7 +25,6 @@ LARGER = [
     Program("moe-32", "moe", 32, "TP 2 x EP 4 x DP 4", ["--size=medium", "--layers=1", "--batch=4", "--ep=4"]),
     Program("pp-64", "pp", 64, "1F1B, 64 stages", ["--size=medium", "--layers=64"], sandbox="20"),
 ]
-SOFT = [Program("moetrain", "moetrain", 4, "the example trainer", ["--tp=2", "--pp=2", "--exact-sums"])]
 
 
 def new_row(program):
@@ -56,7 +55,7 @@ def emulate_twice(launcher, row, program, count, arguments=()):
 def timing(launcher, result):
     """Programs whose ranks never compute at the same time: full runs on the one GPU against emulation."""
     count = launcher.options.iterations
-    for program in choose(SOFT if launcher.options.soft else TURNS, launcher.options.programs):
+    for program in possible(launcher, choose(TURNS, launcher.options.programs)):
         row, rank, full = new_row(program), int(program.sandbox), []
         for n in (1, 2):
             argv = program.argv(launcher, iterations=count)
@@ -92,7 +91,7 @@ def larger(launcher, result):
     Without the large payloads, of which 64 stages make gigabytes an iteration: numbers are not looked at here.
     """
     count = launcher.options.iterations
-    for program in choose(SOFT if launcher.options.soft else LARGER, launcher.options.programs):
+    for program in choose(LARGER, launcher.options.programs):
         row = new_row(program)
         runs = emulate_twice(launcher, row, program, count, ["--slices=2", "--payload=control"])
         row["emulated_seconds"] = [r["seconds"] for r, _ in runs]
@@ -113,12 +112,56 @@ def larger(launcher, result):
     result["passed"] = bool(result["rows"]) and all(r["passed"] for r in result["rows"])
 
 
+def world_row(launcher, program):
+    """Capture folded, calibration on slices, emulation of one rank; minutes, memory, emulated against predicted."""
+    count, trace = launcher.options.iterations, f"trace-{program.name}"
+    row = {**new_row(program), "representatives": 32, "minutes": {}, "host_peak_bytes": {}, "device_peak_bytes": {}}
+    argv, reports = program.argv(launcher, iterations=count), {}
+    recorded = [f"--iterations={min(RECORDED, count)}", "--payload=control"]
+    for phase, more in (("capture", [*layout(program), *recorded]), ("calibrate", ["--slices=auto", *recorded]), ("emulate", [])):
+        with memory.Watch(launcher) as watch:
+            got = step(row, phase, lambda p=phase, m=more: launcher.prism(
+                argv, f"{program.name}-{p}", 480, program.world, trace, p, program.sandbox, 0, STAGING, arguments=m))
+        row["host_peak_bytes"][phase], row["device_peak_bytes"][phase] = watch.peak, watch.device_peak
+        if not got:
+            break
+        row["minutes"][phase], reports[phase] = got["seconds"] / 60, got
+    row["trace_bytes"] = folder_bytes(os.path.join(launcher.work, trace))
+    if "emulate" in reports:
+        row["report"] = reports["emulate"]["report"]
+        ranks = parse.complete(parse.read(reports["emulate"]["text"]), [int(program.sandbox)], count)
+        row["emulated_seconds"] = ranks[int(program.sandbox)]["seconds"]
+        predicted = (row["report"].get("predicted_seconds") or {}).get("iterations") or []
+        if len(predicted) < 2:
+            row["failures"].append("the report has no prediction")
+        else:
+            wanted, mine = compare.steady(predicted), compare.steady(row["emulated_seconds"], WARM)
+            row["error"] = abs(mine - wanted) / wanted
+            if row["error"] > PREDICTION_LIMIT:
+                row["failures"].append(f"emulated {mine:.6f} s, predicted {wanted:.6f} s: {100 * row['error']:.2f} %")
+    launcher.forget(trace)
+    row["passed"] = not row["failures"] and "error" in row
+    return row
+
+
+def world(launcher, result):
+    """A world of thousands of ranks with 32 representatives, folded; the same at smaller sizes."""
+    for program in choose(WORLDS, launcher.options.programs):
+        row = world_row(launcher, program)
+        result["rows"].append(row)
+        say(summary(row) + f"\n    minutes {row['minutes']}, error {row.get('error')}")
+    result["passed"] = bool(result["rows"]) and all(r["passed"] for r in result["rows"])
+
+
 def profile_of(launcher, name):
     return json.loads(read(os.path.join(launcher.work, name)) or "{}")
 
 
 def kernels(launcher, result):
     """Kernel durations of the sandbox rank in emulation against a plain run of the same rank's compute."""
+    if launcher.options.soft:
+        result["skipped"] = "needs PyTorch's profiler"
+        return
     program = Program("ddp-4", "ddp", 4, "DistributedDataParallel, one rank of four", ["--size=medium", "--layers=2"], iterations=6)
     row, runs = new_row(program), []
     for n in (1, 2):
