@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Measure the ballast table of this machine's NCCL: device memory that a communicator costs a rank, by its size.
 
-  tests/gpu/ballast.py --helper BUILD/test/ballast --output etc/ballast/nccl-VERSION.json [--sizes 2,3,4,8,16]
+  tests/gpu/ballast.py --helper BUILD/test/ballast --output etc/ballast/nccl-VERSION.json [--sizes 2,3,4,8,16] [--devices 2]
 
-The table's format: docs/formats/ballast.md. Ranks share the devices that are there (one or two); where they do, NCCL
-takes them for different hosts, so the numbers are those of its network transport.
+The table's format: docs/formats/ballast.md. Sizes above the number of devices share them, and NCCL takes their ranks for
+different hosts: those numbers are of its network transport.
 """
 
 import argparse
@@ -31,11 +31,12 @@ def main():
     p.add_argument("--output", required=True)
     p.add_argument("--sizes", default="2,3,4,8,16")
     p.add_argument("--seconds", type=float, default=60, help="most for one size")
+    p.add_argument("--devices", type=int, default=min(2, devices()))
     o = p.parse_args()
     rows = []
     for size in map(int, o.sizes.split(",")):
         try:
-            done = subprocess.run([o.helper, str(size), str(min(2, devices()))], capture_output=True, text=True,
+            done = subprocess.run([o.helper, str(size), str(min(size, o.devices))], capture_output=True, text=True,
                                   timeout=o.seconds, start_new_session=True)
         except subprocess.TimeoutExpired:
             print(f"ballast: size {size} took more than {o.seconds:.0f} s", file=sys.stderr)

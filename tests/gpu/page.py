@@ -28,7 +28,7 @@ def milliseconds(value):
 
 
 def verdict(row):
-    return "passed" if row.get("passed") else "**FAILED**"
+    return f"skipped: {row['skipped']}" if row.get("skipped") else "passed" if row.get("passed") else "**FAILED**"
 
 
 def table(head, rows):
@@ -80,14 +80,15 @@ def overfull(stage):
         s, bound = (r["switching"] or [None])[0] or {}, r.get("bound", {})
         rows.append([r["program"], r["world"], gigabytes(r.get("memory_bytes")), gigabytes(r.get("device_bytes")),
                      number(s.get("evictions")), gigabytes(s.get("bytes_out")), gigabytes(s.get("bytes_in")),
-                     number((r["capture_seconds"] or [None])[0]), number(bound.get("seconds")), gigabytes(s.get("host_bytes")),
+                     number((r["capture_seconds"] or [None])[0]), number(bound.get("seconds")), gigabytes(bound.get("must_move_bytes")), gigabytes(s.get("host_bytes")), gigabytes(r.get("host_peak_bytes")),
                      gigabytes(s.get("spilled_bytes")), equality(r, "other-order"),
                      equality(r, "accumulated-captured") + f" (allowed {r['tolerance']:.0e})", verdict(r)])
     return ["## Worlds that do not fit on the device", "",
             "Captured twice, with two orders of eviction, and run on real NCCL with the same batch in micro-steps. Lower bound: every "
-            "rank's compute alone on the device plus the bytes moved at the speed of a plain pinned copy. GB are 1e9 bytes.", "",
+            "rank's compute alone on the device (where a rank can be run alone) plus the bytes moved at the speed of a plain pinned copy. Must "
+            "move: what exceeds the device, once an iteration. GB are 1e9 bytes.", "",
             *table(["program", "ranks", "memory GB", "device GB", "evictions", "out GB", "in GB", "capture s", "lower bound s",
-                    "host GB", "disk GB", "two orders", "against micro-steps", ""], rows), *failures(stage["rows"])]
+                    "must move GB", "pinned GB", "host peak GB", "disk GB", "two orders", "against micro-steps", ""], rows), *failures(stage["rows"])]
 
 
 def switch(stage):
@@ -134,10 +135,35 @@ def kernels(stage):
 
 
 def exhaustion(stage):
-    rows = [[r["first_failing_batch_full"], "yes" if r["emulated_fits_below"] else "**no**", "yes" if r["emulated_fits_there"] else "no",
-             verdict(r)] for r in stage["rows"]]
+    rows = [[r["first_failing_batch_full"], name, "yes" if e["fits_below"] else "**no**", "**yes**" if e["fits_there"] else "no",
+             verdict(r)] for r in stage["rows"] for name, e in r["emulated"].items()]
     return ["## Where memory runs out", "", "A world of one rank; the smallest batch that the full run cannot hold.", "",
-            *table(["batch that fails in full", "emulated: one less fits", "emulated: that one fits", ""], rows)]
+            *table(["batch that fails in full", "", "one less fits", "that one fits", ""], rows), *failures(stage["rows"])]
+
+
+def repeat(stage):
+    rows = [[r["program"], len(r["runs"]), "equal" if r["bits_equal"] else "**differ**", name,
+             ", ".join(number(v) for v in values), "varies" if name in r["varies"] else "constant"]
+            for r in stage["rows"] for name, values in r["memory"].items()]
+    return ["## The real program several times", "", "On real NCCL, without Prism: what of its memory varies by itself.", "",
+            *table(["program", "runs", "losses", "", "bytes of each run", ""], rows), *failures(stage["rows"])]
+
+
+def vmm(stage):
+    lines = ["## What switching rests on", "", "gpu_vmm: ranges exported to another process, which copies them.", ""]
+    return lines + ["    " + json.dumps(m) for r in stage["rows"] for m in r["measured"]] + [""]
+
+
+def world(stage):
+    rows = []
+    for r in stage["rows"]:
+        minutes, host, device = r["minutes"], r["host_peak_bytes"], r["device_peak_bytes"]
+        rows.append([r["program"], r["world"], r["representatives"], *(number(minutes.get(p)) for p in ("capture", "calibrate", "emulate")),
+                     gigabytes(max(host.values(), default=None)), gigabytes(max(device.values(), default=None)),
+                     number(r.get("trace_bytes")), percent(r.get("error")), verdict(r)])
+    return ["## Folded worlds", "", "One rank of each class runs in capture; emulated against predicted iterations (self-consistency).", "",
+            *table(["program", "ranks", "run in capture", "capture min", "calibrate min", "emulate min", "host GB", "device GB",
+                    "trace bytes", "error", ""], rows), *failures(stage["rows"])]
 
 
 def cost(stage):
@@ -155,9 +181,9 @@ def cost(stage):
     return lines
 
 
-def refusals(stage):
+def refusals(stage, title="What does not work"):
     rows = [[r["program"], r["code"], "works" if r["works"] else r["message"]] for r in stage["rows"]]
-    return ["## What does not work", "", *table(["program", "exit code", "what the user sees"], rows)]
+    return [f"## {title}", "", *table(["program", "exit code", "what the user sees"], rows)]
 
 
 def pacing(stage):
@@ -179,10 +205,10 @@ def scripts(title):
 
 SECTIONS = {
     "programs": functional("PyTorch programs"), "assistants": functional("Transport nccl"), "moetrain": scripts("moetrain"),
-    "devices": scripts("Devices of a node"),
+    "devices": scripts("Devices of a node"), "repeat": repeat, "vmm": vmm, "world": world,
+    "graphs": lambda stage: refusals(stage, "CUDA graphs"),
     "overfull": overfull, "switch": switch, "timing": timing, "larger": larger, "kernels": kernels, "memory": exhaustion, "cost": cost,
     "pacing": pacing, "refusals": refusals, "external": scripts("Programs that no one here wrote"), "slurm": scripts("Slurm"),
-    "two": scripts("Two GPUs"),
 }
 
 
@@ -191,7 +217,7 @@ def merge(files):
     stages = {}
     for name, result in files:
         for title, stage in result["stages"].items():
-            if title in stages and title in ("programs", "assistants", "overfull", "timing", "larger"):
+            if title in stages and title in ("programs", "assistants", "overfull", "timing", "larger", "world"):
                 new = {r["program"] for r in stage["rows"]}
                 kept = [r for r in stages[title][1]["rows"] if r["program"] not in new]
                 stage = {**stage, "rows": kept + stage["rows"], "passed": all(r.get("passed") for r in kept + stage["rows"])}

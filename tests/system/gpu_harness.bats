@@ -52,3 +52,53 @@ P
     [ "$status" -eq 64 ]
     [ "$output" = "tests/gpu/run: no stage 'nonsense'; --list names them" ]
 }
+
+real() { # SCRIPT [arguments...]
+    run timeout 280 "$PRISM_SOURCE/tests/gpu/$1" "$2" out --rehearse --network "$PRISM_NETWORK" --iterations 6 --minutes 4 "${@:3}"
+    echo "$output"
+}
+
+@test "two GPUs: full, captured, calibrated, emulated; a page" {
+    real two "$PRISM_BUILD" --stages programs --programs pp
+    [ "$status" -eq 0 ]
+    python3 - <<'P'
+import json
+result = json.load(open("out/two.json"))
+row = result["programs"]["pp"]
+assert [r["exit_code"] for r in row["full"]] == [0, 0] and row["nccl"]["report"]["transport"] == "nccl", row
+assert row["nccl"]["ranks"]["0"]["bits"] == row["full"][0]["ranks"]["0"]["bits"] and len(row["paced"]["ranks"]["0"]["seconds"]) == 6
+P
+    grep -qE '\| pp \| 2 \| 0 \| nccl \| .* \| bits \(6\) \| equal ' <<<"$output"
+    nothing_left
+}
+
+@test "four GPUs: two of the ranks on two, three and four; another loss under Prism is found" {
+    real eight "$PRISM_BUILD" --gpus 4 --stages programs --programs tp-pp
+    [ "$status" -eq 0 ]
+    [ "$(grep -cE '^\| tp-pp \| 4 \| [03] \| (paced|nccl|nccl-2) \| .* \| bits \(6\) \| equal ' <<<"$output")" -eq 6 ]
+    python3 - <<'P'
+import json
+row = json.load(open("out/four.json"))["programs"]["tp-pp"]
+assert [row[w]["devices"] for w in ("paced", "nccl", "nccl-2")] == [2, 3, 4]
+P
+    mkdir -p planted/bin
+    ln -s "$PRISM_BUILD"/bin/* planted/bin/
+    ln -s "$PRISM_BUILD/lib" "$PRISM_BUILD/test" planted/
+    rm planted/bin/moetrain
+    printf '#!/bin/sh\nexec "%s" "$@" ${PRISM_SOCKET:+--seed=77}\n' "$moetrain" >planted/bin/moetrain
+    chmod +x planted/bin/moetrain
+    rm -r out
+    real eight planted --gpus 4 --stages programs --programs tp-pp
+    ! grep -q 'bits (6)' <<<"$output"
+    grep -qE '^\| tp-pp \| 4 \| 0 \| paced \| .* \| [0-9.]+e-0[0-9] \(6\) \| equal ' <<<"$output"
+    nothing_left
+}
+
+@test "unknown programs and stages of two and eight are one line" {
+    real two "$PRISM_BUILD" --programs nonsense
+    [ "$status" -eq 64 ]
+    grep -q "^two: no 'nonsense'; there are ddp, tp, " <<<"$output"
+    real eight "$PRISM_BUILD" --gpus 8 --stages nonsense
+    [ "$status" -eq 64 ]
+    grep -q "^eight: no 'nonsense'; there are ballast, " <<<"$output"
+}

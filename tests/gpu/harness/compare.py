@@ -80,3 +80,71 @@ def kernels(wanted, got):
     total = sum(r["total_us"] for r in rows) or 1.0
     return {"kernels": rows, "share_within": sum(r["total_us"] for r in rows if r["within"]) / total,
             "only_in_one": sorted(n[:160] for n in set(wanted) ^ set(got))}
+
+
+def profile(data):
+    """What is kept of a profile: kernel name → [count, p5, median, p95] of durations; and of each kernel's start, by its
+    number in the iteration, [least, median, largest] over the iterations that have as many of it as the first."""
+    starts = {}
+    for name, iterations in data.get("starts", {}).items():
+        same = [i for i in iterations if len(i) == len(iterations[0])]
+        columns = [sorted(c) for c in zip(*same)]
+        starts[name] = [[c[0], c[len(c) // 2], c[-1]] for c in columns]
+    durations = {}
+    for name, values in data["kernels"].items():
+        s = spread(values, 0)
+        durations[name] = [s["count"], s["p5"], s["median"], s["p95"]]
+    return {"durations": durations, "starts": starts}
+
+
+def of_gates(name):
+    """Kernels whose duration is a wait for other ranks, or that only Prism has."""
+    return "nccl" in name.lower() or "prism_gate" in name
+
+
+def profiles(full, mine):
+    """Kernels of an emulated rank against its full runs: how many durations and starts have their median within what the
+    full runs had, p5 to p95 and least to largest; and how many of the last full run's lie within the others' (natural).
+
+    → {"durations": {"own": [within, all], "communication": …, "natural": …}, "starts": the same, "only_in_one": names}
+    """
+    def within(of, value, low, high):
+        return min(f[low] for f in of) <= value <= max(f[high] for f in of)
+
+    def count(runs, one, what):
+        inside = {True: [0, 0], False: [0, 0]}
+        for name, values in one[what].items():
+            others = [r[what][name] for r in runs if name in r[what]]
+            if len(others) < len(runs):
+                continue
+            pairs = [(values, others)] if what == "durations" else \
+                [(v, [o[n] for o in others]) for n, v in enumerate(values) if all(n < len(o) for o in others)]
+            for value, of in pairs:
+                kind = inside[of_gates(name)]
+                kind[0] += within(of, value[2], 1, 3) if what == "durations" else within(of, value[1], 0, 2)
+                kind[1] += 1
+        return inside
+
+    result = {}
+    for what in ("durations", "starts"):
+        counted = count(full, mine, what)
+        result[what] = {"own": counted[False], "communication": counted[True]}
+        if len(full) > 1:
+            result[what]["natural"] = count(full[:-1], full[-1], what)[False]
+    result["only_in_one"] = sorted(n[:120] for n in set(mine["durations"]) ^ set(full[0]["durations"]) if not of_gates(n))
+    return result
+
+
+def first_that_fails(fits, start, guess):
+    """(largest batch known to fit, smallest known not to), neighbours; fits(batch) → bool. `start` fits; `guess`: about where."""
+    low, high, stride, at = start, None, 2, max(start + 1, guess)
+    while high is None or high - low > 1:
+        if fits(at):
+            low = at
+            at = at + stride if high is None else (low + high) // 2
+        else:
+            high = at
+            # The guess is near: look a little below it first.
+            at = max(low + 1, high - stride, (low + high) // 2)
+        stride *= 2
+    return low, high

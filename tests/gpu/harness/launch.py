@@ -24,6 +24,10 @@ class Failed(Exception):
         self.lines = list(lines)
 
 
+class NoTime(Failed):
+    """The visit or the stage is over."""
+
+
 def free_port():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
@@ -97,7 +101,7 @@ class Launcher:
     def limit(self, seconds):
         left = self.left() - LIMIT_GRACE
         if left < 2:
-            raise Failed("no time left for it")
+            raise NoTime("no time left for it")
         return min(seconds, left)
 
     def stop(self):
@@ -156,16 +160,21 @@ class Launcher:
             raise Failed(f"{name}: {what}", parse.last_lines(text))
         return result
 
-    def ranks(self, argv, world, name, seconds, extra=None, check=True):
-        """A plain run: world processes on real NCCL; as on world nodes of one GPU each, since real NCCL puts several
-        ranks on one GPU only if they seem to be on different hosts."""
+    def ranks(self, argv, world, name, seconds, extra=None, check=True, one_node=False):
+        """A plain run: world processes on real NCCL. As on world nodes of one GPU each, since real NCCL puts several ranks on one
+        GPU only if they seem to be on different hosts; or, one_node, as on one node, a GPU for each."""
         seconds, start, port = self.limit(seconds), time.monotonic(), free_port()
         log, children, codes = self.log(name), [], {}
         with open(log, "w", encoding="utf-8") as out:
             for rank in range(world):
                 env = self.environment({"RANK": str(rank), "WORLD_SIZE": str(world), "MASTER_ADDR": "127.0.0.1",
-                                        "MASTER_PORT": str(port), "NCCL_HOSTID": f"host{rank}", **(extra or {})})
-                if self.options.soft:
+                                        "MASTER_PORT": str(port), **(extra or {})})
+                if not one_node:
+                    env["NCCL_HOSTID"] = f"host{rank}"
+                if one_node and not self.options.soft:
+                    env.update(LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE=str(world),
+                               CUDA_VISIBLE_DEVICES=",".join(self.devices[:world]))
+                elif self.options.soft:
                     env.update(LOCAL_RANK=str(rank % 8), SOFTGPU_NODE=str(rank // 8))
                 else:
                     env.update(LOCAL_RANK="0", CUDA_VISIBLE_DEVICES=self.devices[rank % len(self.devices)])
@@ -190,8 +199,8 @@ class Launcher:
         return result
 
     def prism(self, argv, name, seconds, world, trace, phase="auto", sandbox="0", assistants=0, extra=None, check=True,
-              arguments=()):
-        """`prism run`: call()'s result, with the report under "report" and the ranks' logs of earlier phases under
+              arguments=(), devices=None):
+        """`prism run` (on the first `devices` GPUs; default: on all that this run has): call()'s result, with the report under "report" and the ranks' logs of earlier phases under
         "logs" ({file name: text})."""
         trace = os.path.join(self.work, trace)
         report = os.path.join(self.work, os.path.basename(trace) + f"-{phase}.json")
@@ -203,11 +212,14 @@ class Launcher:
         if self.network:
             command.append(f"--network={self.network}")
         env = {}
-        if not self.options.soft:
+        if devices:
+            visible = [str(n) for n in range(devices)] if self.options.soft else self.devices[:devices]
+            env["CUDA_VISIBLE_DEVICES"] = ",".join(visible)
+        elif not self.options.soft:
             # The sandbox rank and its assistant share the device where there is one.
             twice = 2 if assistants and len(self.devices) == 1 else 1
             env["CUDA_VISIBLE_DEVICES"] = ",".join(self.devices * twice)
-            if assistants:
+            if twice == 2:
                 env["NCCL_HOSTID"] = "assistant"
         env.update(extra or {})
         result = self.call([*command, "--", *argv], name, seconds, env, check=False)

@@ -230,24 +230,43 @@ def vmm(launcher, result):
     result["passed"] = result["rows"][0]["passed"]
 
 
-def attempt(launcher, batch, emulated, tries):
-    """Does a batch fit? Anything but running out of memory is a failure."""
-    program = Program("one", "one", 1, "", ["--size=medium", "--ddp", f"--batch={batch}"], iterations=2)
-    argv = program.argv(launcher)
-    if emulated:
-        got = launcher.prism(argv, f"batch-{batch}-emulated", 150, 1, f"trace-batch-{batch}", check=False)
-        launcher.forget(f"trace-batch-{batch}")
-        text = got["text"] + "".join(got["logs"].values())
-    else:
-        got = launcher.ranks(argv, 1, f"batch-{batch}", 90, check=False)
-        text = got["text"]
+def attempt(file, batch, how, run, tries):
+    """Does a batch fit? (fits, what rank 0 said of memory). Anything but running out of memory is a failure."""
+    with open(file, "w", encoding="ascii") as text:
+        text.write(f"{batch}\n")
+    got = run()
+    text = got["text"] + "".join(got.get("logs", {}).values())
     fits = got["code"] == 0
     if not fits and "out of memory" not in text.lower():
-        raise Failed(f"batch {batch}: exit code {got['code']} without an out-of-memory error", parse.last_lines(got["text"]))
+        raise Failed(f"batch {batch}, {how}: exit code {got['code']} without an out-of-memory error", parse.last_lines(got["text"]))
     values = parse.read(got["text"]).get(0, {}).get("values", {})
-    tries.append({"batch": batch, "emulated": emulated, "fits": fits, "seconds": got["seconds"], "values": values})
-    say(f"batch {batch} {'emulated' if emulated else 'in full'}: {'fits' if fits else 'out of memory'} ({got['seconds']:.0f} s)")
+    tries.append({"batch": batch, "how": how, "fits": fits, "seconds": got["seconds"], "values": values})
+    say(f"batch {batch} {how}: {'fits' if fits else 'out of memory'} ({got['seconds']:.0f} s)")
     return fits, values
+
+
+def limit_row(file, full, emulated):
+    """The smallest batch that does not fit in full, and whether the emulations stop there too.
+
+    The program reads its batch from `file` when it starts, so that one trace serves all batches: communication does not depend
+    on it. full() and emulated[name]() run it and return the launcher's result.
+    """
+    tries, start = [], time.monotonic()
+    row = {"tries": tries, "failures": [], "emulated": {}}
+    _, four = attempt(file, 4, "in full", full, tries)
+    _, eight = attempt(file, 8, "in full", full, tries)
+    a, b = four["max_memory_allocated"], eight["max_memory_allocated"]
+    guess = 8 + int((eight["device_total"] - b) / max(1, (b - a) / 4))
+    low, high = compare.first_that_fails(lambda batch: attempt(file, batch, "in full", full, tries)[0], 8, guess)
+    row["first_failing_batch_full"] = high
+    for name, run in emulated.items():
+        below, above = (attempt(file, batch, name, run, tries)[0] for batch in (low, high))
+        row["emulated"][name] = {"fits_below": below, "fits_there": above}
+        if not below or above:
+            row["failures"].append(f"{name}: batch {low} {'fits' if below else 'does not fit'}, {high} {'fits' if above else 'does not fit'}")
+    row["seconds"] = time.monotonic() - start
+    row["passed"] = not row["failures"]
+    return row
 
 
 def exhaustion(launcher, result):
@@ -255,25 +274,14 @@ def exhaustion(launcher, result):
     if launcher.options.soft:
         result["skipped"] = "needs PyTorch"
         return
-    tries, start = [], time.monotonic()
-    _, four = attempt(launcher, 4, False, tries)
-    _, eight = attempt(launcher, 8, False, tries)
-    a, b = four["max_memory_allocated"], eight["max_memory_allocated"]
-    guess = 8 + int((eight["device_total"] - b) / max(1, (b - a) / 4))
-    low, high, stride = 8, None, 2
-    at = max(9, guess)
-    while high is None or high - low > 1:
-        if attempt(launcher, at, False, tries)[0]:
-            low = at
-            at = at + stride if high is None else (low + high) // 2
-        else:
-            high = at
-            # The guess is near: look a little below it first.
-            at = max(low + 1, high - stride, (low + high) // 2)
-        stride *= 2
-    below, _ = attempt(launcher, low, True, tries)
-    above, _ = attempt(launcher, high, True, tries)
-    row = {"first_failing_batch_full": high, "emulated_fits_below": below, "emulated_fits_there": above, "tries": tries,
-           "seconds": time.monotonic() - start, "passed": below and not above}
-    result["rows"].append(row)
+    file = os.path.join(launcher.work, "batch")
+    with open(file, "w", encoding="ascii") as text:
+        text.write("4\n")
+    program = Program("one", "one", 1, "", ["--size=medium", "--ddp", f"--batch-from={file}"], iterations=2)
+    argv = program.argv(launcher)
+    launcher.prism(argv, "limit-record", 200, 1, "trace-limit")
+    row = limit_row(file, lambda: launcher.ranks(argv, 1, "limit-full", 90, check=False),
+                    {"emulated": lambda: launcher.prism(argv, "limit-emulated", 120, 1, "trace-limit", "emulate", check=False)})
+    launcher.forget("trace-limit")
+    result["rows"].append({"program": program.name, **row})
     result["passed"] = row["passed"]

@@ -11,6 +11,8 @@ An iteration's seconds run from the end of the one before to the moment at which
 """
 
 import argparse
+import bisect
+import contextlib
 import json
 import os
 import sys
@@ -32,6 +34,7 @@ def parser(about):
                    help="small: below 1 GB a rank; medium: kernels of milliseconds; full: about --gib a rank")
     p.add_argument("--gib", type=float, default=4.0, help="memory of a rank, with --size full")
     p.add_argument("--batch", type=int, default=0, help="sequences a rank and iteration; 0: what the size asks for")
+    p.add_argument("--batch-from", help="file that holds --batch, read when the program starts")
     p.add_argument("--layers", type=int, default=0)
     p.add_argument("--accumulate", type=int, default=1, help="micro-steps that the batch is cut into")
     p.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
@@ -47,6 +50,9 @@ class Job:
 
     def __init__(self, options, bind=True):
         self.options = options
+        if options.batch_from:
+            with open(options.batch_from, encoding="ascii") as text:
+                options.batch = int(text.read())
         self.rank, self.world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
         self.started = time.perf_counter()
         if options.device == "cuda":
@@ -94,7 +100,8 @@ class Job:
             if o.profile and i == min(2, o.iterations - 1):
                 profiler = self.profiler()
                 before = time.perf_counter()
-            loss, norm = step(i)
+            with torch.profiler.record_function(f"iteration {i}") if profiler else contextlib.nullcontext():
+                loss, norm = step(i)
             loss = float(loss.item())
             now = time.perf_counter()
             self.samples.append(now - before)
@@ -116,18 +123,23 @@ class Job:
         return made
 
     def write_profile(self, profiler):
-        """Kernel name → durations in microseconds, in the order of start; and the profiler's own trace."""
+        """Kernel name → durations in microseconds, in the order of start; the same for starts, a list an iteration, from
+        when the host began it (an iteration ends with a wait for its loss); how large the profiler's own trace is."""
         profiler.stop()
         path = f"{self.options.profile}.{self.rank}"
         profiler.export_chrome_trace(path + ".trace.json")
         with open(path + ".trace.json", encoding="utf-8") as text:
             events = json.load(text)["traceEvents"]
-        kernels = {}
+        begins = sorted(e["ts"] for e in events if e.get("cat") == "user_annotation" and e["name"].startswith("iteration "))
+        kernels, starts = {}, {}
         for e in sorted((e for e in events if e.get("cat") == "kernel"), key=lambda e: e["ts"]):
             kernels.setdefault(e["name"], []).append(e["dur"])
+            n = bisect.bisect_right(begins, e["ts"]) - 1
+            if n >= 0:
+                starts.setdefault(e["name"], [[] for _ in begins])[n].append(round(e["ts"] - begins[n], 3))
         with open(path, "w", encoding="utf-8") as out:
             json.dump({"iterations": self.options.iterations - min(2, self.options.iterations - 1),
-                       "trace_bytes": os.path.getsize(path + ".trace.json"), "kernels": kernels}, out)
+                       "trace_bytes": os.path.getsize(path + ".trace.json"), "kernels": kernels, "starts": starts}, out)
         os.unlink(path + ".trace.json")
 
     def value(self, name, number):

@@ -10,11 +10,11 @@ from model import Attention, RMSNorm, initialise, optimizer, pieces, shape_of, t
 
 
 class Block(nn.Module):
-    def __init__(self, shape, experts, top):
+    def __init__(self, shape, *experts):
         super().__init__()
         self.norm1, self.norm2 = RMSNorm(shape.width), RMSNorm(shape.width)
         self.attention = Attention(shape)
-        self.experts = Experts(shape.width, shape.ffn // 2, experts, top, dist.group.WORLD)
+        self.experts = Experts(shape.width, shape.ffn // 2, *experts)
 
     def forward(self, x):
         x = x + self.attention(self.norm1(x))
@@ -22,10 +22,10 @@ class Block(nn.Module):
 
 
 class Model(nn.Module):
-    def __init__(self, shape, experts, top):
+    def __init__(self, shape, *experts):
         super().__init__()
         self.embedding = nn.Embedding(shape.vocabulary, shape.width)
-        self.blocks = nn.ModuleList(Block(shape, experts, top) for _ in range(shape.layers))
+        self.blocks = nn.ModuleList(Block(shape, *experts) for _ in range(shape.layers))
         self.norm = RMSNorm(shape.width)
         self.head = nn.Linear(shape.width, shape.vocabulary, bias=False)
 
@@ -40,11 +40,12 @@ def main():
     p = parser(__doc__)
     p.add_argument("--experts", type=int, default=0, help="on all ranks; default two a rank")
     p.add_argument("--top", type=int, default=2)
+    p.add_argument("--skew", type=float, default=0.0, help="how much the router prefers the first experts")
     options = p.parse_args()
     job = Job(options)
     shape = shape_of(options, activation_share=1.05)
     with job.device:
-        model = Model(shape, options.experts or 2 * job.world, options.top)
+        model = Model(shape, options.experts or 2 * job.world, options.top, dist.group.WORLD, options.skew)
     # The same dense layers on all ranks, experts of their own.
     initialise(model)
     local = {id(p) for b in model.blocks for p in (b.experts.gate, b.experts.up, b.experts.down)}

@@ -27,11 +27,12 @@ class Experts(nn.Module):
     """count experts (SwiGLU) on all ranks of the group together; every token goes to its top choices.
 
     The numbers of rows that travel follow from the data: they go first (all_to_all_single of counts), and the host
-    waits for them.
+    waits for them. skew: how much the router prefers the first expert to the last.
     """
 
-    def __init__(self, width, ffn, count, top, group):
+    def __init__(self, width, ffn, count, top, group, skew=0.0):
         super().__init__()
+        self.skew = skew
         self.group, self.size, self.top = group, dist.get_world_size(group), top
         if count % self.size:
             raise SystemExit(f"{count} experts cannot be spread over {self.size} ranks")
@@ -43,7 +44,10 @@ class Experts(nn.Module):
 
     def forward(self, x):
         rows = x.reshape(-1, x.shape[-1])
-        weights, choice = self.router(rows).float().softmax(-1).topk(self.top, dim=-1)
+        scores = self.router(rows).float()
+        if self.skew:
+            scores = scores + self.skew * (1 - torch.arange(self.count, device=x.device) / self.count)
+        weights, choice = scores.softmax(-1).topk(self.top, dim=-1)
         weights = (weights / weights.sum(-1, keepdim=True)).to(rows.dtype)
         order = choice.flatten().argsort(stable=True)
         counts = torch.bincount(choice.flatten(), minlength=self.count)

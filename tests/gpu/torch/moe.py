@@ -11,64 +11,16 @@ from torch.distributed.device_mesh import init_device_mesh
 
 from common import Job, parser, reduce_gradients
 from experts import Experts
-from model import Attention, RMSNorm, initialise, optimizer, pieces, shape_of, token_loss
-
-
-class Enter(torch.autograd.Function):
-    """Into a cut layer: the gradient is the sum over the tensor group."""
-
-    @staticmethod
-    def forward(context, x, group):
-        context.group = group
-        return x.view_as(x)
-
-    @staticmethod
-    def backward(context, gradient):
-        gradient = gradient.contiguous()
-        dist.all_reduce(gradient, group=context.group)
-        return gradient, None
-
-
-class Leave(torch.autograd.Function):
-    """Out of a cut layer: the sum over the tensor group."""
-
-    @staticmethod
-    def forward(context, x, group):
-        x = x.contiguous()
-        dist.all_reduce(x, group=group)
-        return x
-
-    @staticmethod
-    def backward(context, gradient):
-        return gradient, None
-
-
-class Block(nn.Module):
-    def __init__(self, shape, experts, top, tensor, expert):
-        super().__init__()
-        self.tensor = tensor
-        size = dist.get_world_size(tensor)
-        self.norm1, self.norm2 = RMSNorm(shape.width), RMSNorm(shape.width)
-        self.attention = Attention(shape, shape.heads // size, shape.kv_heads // size)
-        self.experts = Experts(shape.width, shape.ffn // 2, experts, top, expert)
-
-    def forward(self, x):
-        x = x + Leave.apply(self.attention(Enter.apply(self.norm1(x), self.tensor)), self.tensor)
-        return x + self.experts(self.norm2(x))
-
-    def cut(self):
-        a = self.attention
-        return [a.q.weight, a.k.weight, a.v.weight, a.o.weight]
-
-    def local(self):
-        return [self.experts.gate, self.experts.up, self.experts.down]
+from model import RMSNorm, initialise, optimizer, pieces, shape_of, token_loss
+from parallel import Block, redraw
 
 
 class Model(nn.Module):
-    def __init__(self, shape, *block):
+    def __init__(self, shape, experts, top, tensor, expert):
         super().__init__()
         self.embedding = nn.Embedding(shape.vocabulary, shape.width)
-        self.blocks = nn.ModuleList(Block(shape, *block) for _ in range(shape.layers))
+        self.blocks = nn.ModuleList(Block(shape, tensor, Experts(shape.width, shape.ffn // 2, experts, top, expert))
+                                    for _ in range(shape.layers))
         self.norm = RMSNorm(shape.width)
         self.head = nn.Linear(shape.width, shape.vocabulary, bias=False)
 
@@ -77,12 +29,6 @@ class Model(nn.Module):
         for block in self.blocks:
             x = block(x)
         return self.head(self.norm(x))
-
-
-def redraw(parameters, seed, device):
-    own = torch.Generator(device=device).manual_seed(seed)
-    for p in parameters:
-        nn.init.normal_(p, std=0.02, generator=own)
 
 
 def main():
