@@ -24,6 +24,7 @@ struct daemon;
 struct rank;
 struct watch;
 struct phase;
+struct node_board;
 
 /* One COMM node in flight at a local rank: from its message until its gate has been opened. */
 struct group {
@@ -41,6 +42,7 @@ struct group {
     int64_t started_ns, end_ns; /* emulation: as computed by the graph */
     int64_t open_at_ns;         /* when the watch thread writes go; -1 = held until the scheduler lets the rank run */
     uint32_t pending;           /* capture: parts not served yet */
+    size_t head;                /* index among the watch thread's heads; SIZE_MAX = none */
     struct group *next_on_stream;
     struct group *next_of_rank;
 };
@@ -77,6 +79,7 @@ struct rank {
     int region_fd;
     uint8_t *region; /* REGION_SLOTS slots, then the heap */
     size_t region_size;
+    uint32_t seat; /* on the board, if there is one */
     struct membership *comms; /* owned, by the rank's communicator number */
     uint32_t ncomms, comms_cap;
     struct group **streams; /* owned; head of the queue of groups of each stream */
@@ -129,6 +132,7 @@ struct daemon {
     const struct phase_ops *ops;
     void *phase_state;
     struct rank **ranks; /* by world rank; NULL = not on this node in this phase */
+    struct node_board *board; /* capture with many ranks (board.h); NULL = none */
     uint32_t live;       /* local ranks not ended */
     bool record_times;
     struct tasks tasks;         /* this node's processes in capture (tasks.h) */

@@ -66,6 +66,7 @@ static struct group *begin_group(struct daemon *d, struct rank *r, const struct 
     g->stream = m->stream;
     g->slot = m->slot;
     g->generation = m->generation;
+    g->head = SIZE_MAX;
     return g;
 }
 

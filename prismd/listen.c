@@ -14,6 +14,7 @@
 #include <event2/event.h>
 
 #include "common/log.h"
+#include "prismd/board.h"
 #include "prismd/dispatch.h"
 #include "prismd/listen.h"
 #include "prismd/movers.h"
@@ -104,10 +105,16 @@ static void send_welcome(struct rank *r)
         .record_times = d->record_times,
         .max_waiting = UINT32_MAX, /* prismd counts at arrival, which is exact: capture.c */
         .region_size = r->region_size,
+        .seats = board_seats(d),
+        .seat = r->seat,
     };
-    /* The region, and in capture the socket to the mover if there is one. */
-    int fds[2] = {r->region_fd, movers_attach(d, r)};
-    size_t fds_bytes = fds[1] < 0 ? sizeof fds[0] : sizeof fds;
+    /* The region, and in capture the socket to the mover and the board if there are any. */
+    int fds[3] = {r->region_fd}, n = 1, mover = movers_attach(d, r);
+    if (mover >= 0)
+        fds[n++] = mover;
+    if (board_fd(d) >= 0)
+        fds[n++] = board_fd(d);
+    size_t fds_bytes = (size_t)n * sizeof fds[0];
     _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof fds)] = {0};
     struct iovec iov = {&w, sizeof w};
     struct msghdr mh = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = CMSG_SPACE(fds_bytes)};
@@ -118,8 +125,8 @@ static void send_welcome(struct rank *r)
     memcpy(CMSG_DATA(c), fds, fds_bytes);
     if (sendmsg(r->socket, &mh, MSG_NOSIGNAL) < 0)
         log_debug("rank %u: cannot welcome: %s", r->number, strerror(errno));
-    if (fds[1] >= 0)
-        close(fds[1]);
+    if (mover >= 0)
+        close(mover);
 }
 
 static void refuse(int fd)

@@ -16,6 +16,7 @@
 #include "common/log.h"
 #include "prismd/accounting.h"
 #include "prismd/assist.h"
+#include "prismd/board.h"
 #include "prismd/capture.h"
 #include "prismd/emulate.h"
 #include "prismd/enough.h"
@@ -103,6 +104,7 @@ static void destroy_ranks(struct daemon *d)
         rank_destroy(d->ranks[i]);
     free(d->ranks);
     d->ranks = NULL;
+    board_destroy(d);
 }
 
 static void wind_up(struct daemon *d)
@@ -355,7 +357,7 @@ void local_begin(struct daemon *d, const struct local_phase *p, local_done done)
     stall_begin(d);
     hang_begin(d);
     enough_begin(d);
-    int rc = p->kind == PHASE_CAPTURE ? capture_begin(d, &err) : emulate_begin(d, p->live, p->nlive, &err);
+    int rc = p->kind == PHASE_CAPTURE ? board_create(d, &err) || capture_begin(d, &err) : emulate_begin(d, p->live, p->nlive, &err);
     if (!rc)
         rc = pmix_begin(d, p->live, p->nlive, &err);
     struct timeval tick = {0, SCHED_QUIET_MS * 1000};

@@ -198,10 +198,13 @@ static void set_identity(struct rank *r)
     set_number("PRISM_RANK", r->number);
     setenv("PRISM_SOCKET", r->daemon->socket_name, 1);
     setenv("PRISM_KEY", r->daemon->key, 1);
-    if (r->daemon->phase == PHASE_CAPTURE)
+    if (r->daemon->phase == PHASE_CAPTURE) {
         set_number("PRISM_WIDEN_CONNECTIONS", place_capture_queues(c)); /* else the program's own number of hardware queues rules */
-    else
+        if (r->daemon->board) /* many ranks: software GPUs need no thread a stream, as times mean nothing in capture */
+            setenv("SOFTGPU_UNTIMED", "1", 0);
+    } else {
         unsetenv("PRISM_WIDEN_CONNECTIONS");
+    }
     if (r->daemon->transport == TRANSPORT_NCCL)
         setenv("NCCL_NVLS_ENABLE", "0", 1); /* as in the assistants */
     set_preload(c);

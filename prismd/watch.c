@@ -11,11 +11,15 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "prismd/board.h"
 
 #define WAITV_MAX 128 /* FUTEX_WAITV_MAX */
 
 /* So many arrivals in a row that no wake-up announced, and the writers are GPUs: from then on the thread spins. */
 #define SILENT_ARRIVALS 3
+
+/* With a board, the longest between looks at all heads: as long as every arrival has come by way of the board. */
+#define BOARD_POLL_NS 100000000
 
 struct timed_write {
     uint32_t *word;
@@ -28,6 +32,8 @@ struct watch {
     pthread_t thread;
     bool stop;
     int64_t poll_ns;
+    int64_t all_poll_ns, look_at_all_ns; /* board: between looks at all heads; the next one */
+    bool sleeping;     /* only then does the bell need to wake */
     uint32_t doorbell; /* futex: bumped when there is something new to look at */
     uint32_t silent;   /* arrivals that a sleep's time-out found, in a row */
     enum { NOT_SLEPT, WOKEN, TIMED_OUT } slept; /* how the sleep before this look ended */
@@ -59,7 +65,10 @@ static void *grow(void *array, size_t n, size_t *cap, size_t size)
 
 static void ring(struct watch *w)
 {
-    region_word_set(&w->doorbell, w->doorbell + 1);
+    if (w->sleeping)
+        region_word_set(&w->doorbell, w->doorbell + 1);
+    else
+        __atomic_store_n(&w->doorbell, w->doorbell + 1, __ATOMIC_RELEASE);
 }
 
 static void heap_push(struct watch *w, struct group *g)
@@ -102,7 +111,21 @@ static struct group *heap_pop(struct watch *w)
 static void add_head(struct watch *w, struct group *g)
 {
     w->heads = grow(w->heads, w->nheads, &w->heads_cap, sizeof *w->heads);
+    g->head = w->nheads;
     w->heads[w->nheads++] = g;
+}
+
+static void drop_head(struct watch *w, struct group *g)
+{
+    struct group *last = w->heads[--w->nheads];
+    w->heads[g->head] = last;
+    last->head = g->head;
+    g->head = SIZE_MAX;
+}
+
+static bool has_arrived(const struct group *g)
+{
+    return region_word_reached(&slot_of(g)->arrive, g->generation);
 }
 
 static void group_free(struct group *g)
@@ -143,6 +166,9 @@ void watch_add(struct watch *w, struct group *g)
     }
     r->streams[g->stream] = r->stream_tails[g->stream] = g;
     add_head(w, g);
+    if (w->daemon->board && !has_arrived(g))
+        return; /* it will tell */
+    board_mark(w->daemon, r);
     ring(w);
 }
 
@@ -217,30 +243,67 @@ static void open_due(struct watch *w)
         open_gate(w, heap_pop(w));
 }
 
-static void look_for_arrivals(struct watch *w)
+static void arrived(struct watch *w, struct group *g)
 {
+    drop_head(w, g);
+    g->arrived = true;
+    g->arrived_ns = clock_now_ns();
+    w->daemon->ops->arrived(w->daemon, g);
+}
+
+/* Returns how many had arrived. */
+static size_t look_at_heads(struct watch *w)
+{
+    size_t n = 0;
     for (size_t i = 0; i < w->nheads;) {
-        struct group *g = w->heads[i];
-        if (!region_word_reached(&slot_of(g)->arrive, g->generation)) {
+        if (!has_arrived(w->heads[i])) {
             i++;
             continue;
         }
-        w->heads[i] = w->heads[--w->nheads];
         w->silent = w->slept == WOKEN ? 0 : w->silent + (w->slept == TIMED_OUT);
-        g->arrived = true;
-        g->arrived_ns = clock_now_ns();
-        w->daemon->ops->arrived(w->daemon, g);
+        arrived(w, w->heads[i]);
+        n++;
     }
+    return n;
+}
+
+static void look_at_rank(void *arg, struct rank *r)
+{
+    struct watch *w = arg;
+    for (uint32_t s = 0; s < r->nstreams; s++) {
+        struct group *g = r->streams[s];
+        if (g && g->head != SIZE_MAX && has_arrived(g))
+            arrived(w, g);
+    }
+}
+
+/* With a board the heads are looked at only now and then: a writer that rings no bell would be found so, and then more often. */
+static void look_for_arrivals(struct watch *w)
+{
+    if (!w->daemon->board) {
+        look_at_heads(w);
+        return;
+    }
+    board_take(w->daemon, look_at_rank, w);
+    int64_t now = clock_now_ns();
+    if (now < w->look_at_all_ns)
+        return;
+    w->all_poll_ns = look_at_heads(w) ? w->poll_ns : w->all_poll_ns * 2;
+    if (w->all_poll_ns > BOARD_POLL_NS)
+        w->all_poll_ns = BOARD_POLL_NS;
+    w->look_at_all_ns = now + w->all_poll_ns;
 }
 
 static void sleep_on(struct watch *w, struct futex_waitv *waiters, unsigned n, int64_t deadline_ns)
 {
     struct timespec ts = {deadline_ns / NSEC_PER_SEC, deadline_ns % NSEC_PER_SEC};
+    w->sleeping = true;
     pthread_mutex_unlock(&w->daemon->lock);
     long rc = syscall(SYS_futex_waitv, waiters, n, 0, &ts, CLOCK_MONOTONIC);
     if (rc < 0 && errno == ENOSYS)
         clock_sleep_until_ns(deadline_ns);
     pthread_mutex_lock(&w->daemon->lock);
+    w->sleeping = false;
     w->slept = rc >= 0 ? WOKEN : errno == ETIMEDOUT ? TIMED_OUT : NOT_SLEPT;
 }
 
@@ -263,7 +326,9 @@ static void wait_for_change(struct watch *w, uint32_t bell, int64_t deadline_ns)
     struct futex_waitv waiters[WAITV_MAX];
     unsigned n = 0;
     waiters[n++] = (struct futex_waitv){.val = bell, .uaddr = (uintptr_t)&w->doorbell, .flags = FUTEX_32};
-    if (w->nheads < WAITV_MAX)
+    if (w->daemon->board)
+        waiters[n++] = (struct futex_waitv){.val = 0, .uaddr = (uintptr_t)board_bell(w->daemon), .flags = FUTEX_32};
+    else if (w->nheads < WAITV_MAX)
         for (size_t i = 0; i < w->nheads; i++) {
             uint32_t *word = &slot_of(w->heads[i])->arrive;
             uint32_t seen = __atomic_load_n(word, __ATOMIC_ACQUIRE);
@@ -289,7 +354,7 @@ static void *watch_main(void *arg)
         open_due(w);
         w->slept = NOT_SLEPT;
         int64_t now = clock_now_ns();
-        int64_t deadline = now + (w->nheads ? w->poll_ns : NSEC_PER_SEC);
+        int64_t deadline = !w->nheads ? now + NSEC_PER_SEC : w->daemon->board ? w->look_at_all_ns : now + w->poll_ns;
         if (w->ndue && w->due[0]->open_at_ns < deadline)
             deadline = w->due[0]->open_at_ns;
         deadline = write_due(w, deadline);
@@ -307,8 +372,10 @@ void watch_drop_rank(struct watch *w, struct rank *r)
     while (__atomic_load_n(&w->spinning, __ATOMIC_SEQ_CST))
         sched_yield();
     for (size_t i = 0; i < w->nheads; i++)
-        if (w->heads[i]->rank != r)
+        if (w->heads[i]->rank != r) {
+            w->heads[i]->head = kept;
             w->heads[kept++] = w->heads[i];
+        }
     w->nheads = kept;
     kept = 0;
     for (size_t i = 0; i < w->ndue; i++)
@@ -342,7 +409,8 @@ struct watch *watch_create(struct daemon *d)
 
 void watch_set_poll(struct watch *w, int64_t poll_ns, bool spin)
 {
-    w->poll_ns = poll_ns;
+    w->poll_ns = w->all_poll_ns = poll_ns;
+    w->look_at_all_ns = 0;
     w->spins_allowed = spin;
     w->silent = 0;
     ring(w);

@@ -15,6 +15,7 @@
 #include "preload/preload.h"
 #include "preload/real.h"
 #include "preload/residence.h"
+#include "proto/board.h"
 
 #define FULL_WARN_NS (30 * NSEC_PER_SEC)
 
@@ -74,23 +75,43 @@ static void pass_by_kernel(const struct gate *g, unsigned words)
                        g->use.generation);
 }
 
+static CUstreamBatchMemOpParams word_op(CUstreamBatchMemOpType type, CUdeviceptr address, uint32_t value, unsigned flags)
+{
+    CUstreamBatchMemOpParams op;
+    memset(&op, 0, sizeof op);
+    op.waitValue.operation = type; /* a write has the same members */
+    op.waitValue.address = address;
+    op.waitValue.value = value;
+    op.waitValue.flags = flags;
+    return op;
+}
+
+/* Behind arrive: our flag on the board, and its bell. */
+static unsigned tell_board(CUstreamBatchMemOpParams *ops)
+{
+    const size_t places[] = {offsetof(struct board, flags) + session.seat * sizeof(uint32_t), offsetof(struct board, bell)};
+    if (!session.board)
+        return 0;
+    for (unsigned i = 0; i < 2; i++)
+        ops[i] = word_op(CU_STREAM_MEM_OP_WRITE_VALUE_32, session.board_device + places[i], 1, CU_STREAM_WRITE_VALUE_DEFAULT);
+    return 2;
+}
+
 void gate_pass(const struct gate *g, unsigned words)
 {
-    CUstreamBatchMemOpParams ops[WORDS];
+    CUstreamBatchMemOpParams ops[WORDS + 2];
     unsigned n = 0;
     if (g->kernel && (words & (GATE_READY | GATE_GO))) {
         pass_by_kernel(g, words);
         return;
     }
-    memset(ops, 0, sizeof ops);
     for (size_t i = 0; i < WORDS; i++) {
         const struct word *w = &words_in_order[i];
         if (!(words & w->bit))
             continue;
-        ops[n].waitValue.operation = w->type; /* a write has the same members */
-        ops[n].waitValue.address = word_address(g, w->offset);
-        ops[n].waitValue.value = g->use.generation;
-        ops[n++].waitValue.flags = w->flags;
+        ops[n++] = word_op(w->type, word_address(g, w->offset), g->use.generation, w->flags);
+        if (w->bit == GATE_ARRIVE)
+            n += tell_board(ops + n);
     }
     pass_all(g->stream->handle, ops, n);
 }

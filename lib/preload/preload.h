@@ -27,6 +27,8 @@
 
 enum session_state { SESSION_UNKNOWN, SESSION_OFF, SESSION_IDLE, SESSION_CONNECTED, SESSION_READY };
 
+struct board;
+
 struct session {
     int state; /* enum session_state, atomic */
     uint32_t rank, world;
@@ -38,6 +40,9 @@ struct session {
     CUdeviceptr region_device; /* the device's address of region */
     CUcontext context;         /* the device's primary context, or the one current at the first use */
     int mover;                 /* socket of the device's mover, -1 = none (switch.h) */
+    struct board *board;       /* shared with the node's ranks and prismd (proto/board.h); NULL = none */
+    uint32_t seats, seat;
+    CUdeviceptr board_device;  /* the device's address of board */
 };
 extern struct session session;
 

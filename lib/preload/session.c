@@ -21,6 +21,7 @@
 #include "preload/socket.h"
 #include "preload/switch.h"
 #include "preload/times.h"
+#include "proto/board.h"
 #include "proto/region.h"
 
 #define FATAL_WAIT_MS 5000 /* prismd ends the run well before */
@@ -87,6 +88,18 @@ static void take_welcome(const struct msg_welcome *w, int region_fd)
     slots_init(session.region, session.region_size);
 }
 
+static void take_board(const struct msg_welcome *w, int fd)
+{
+    if (fd < 0)
+        return;
+    session.board = mmap(NULL, board_size(w->seats), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (session.board == MAP_FAILED || w->seat >= w->seats)
+        session_fatal(PRISM_EXIT_SYSTEM, "rank %u: cannot map the node's board of %u seats: %s", session.rank, w->seats, strerror(errno));
+    session.seats = w->seats;
+    session.seat = w->seat;
+    close(fd);
+}
+
 static void forked_child(void)
 {
     if (get_state() >= SESSION_CONNECTED)
@@ -105,7 +118,7 @@ static void connect_locked(void)
 {
     const char *key = getenv("PRISM_KEY");
     struct msg_welcome welcome;
-    int descriptors[2];
+    int descriptors[SOCKET_DESCRIPTORS];
     session.rank = (uint32_t)strtoul(getenv("PRISM_RANK"), NULL, 10);
     if (socket_hello(getenv("PRISM_SOCKET"), session.rank, key ? key : "", &welcome, descriptors)) {
         set_state(SESSION_OFF);
@@ -113,6 +126,7 @@ static void connect_locked(void)
     }
     take_welcome(&welcome, descriptors[0]);
     session.mover = descriptors[1];
+    take_board(&welcome, descriptors[2]);
     pthread_atfork(NULL, NULL, forked_child);
     set_state(SESSION_CONNECTED);
 }
@@ -183,6 +197,10 @@ static void set_up_cuda(void)
     environment_leave();
     session_register(REGION_HEAP_OFFSET);
     CUDA_MUST(driver(cuMemHostGetDevicePointer)(&session.region_device, session.region, 0));
+    if (session.board) {
+        CUDA_MUST(driver(cuMemHostRegister)(session.board, board_size(session.seats), CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_PORTABLE));
+        CUDA_MUST(driver(cuMemHostGetDevicePointer)(&session.board_device, session.board, 0));
+    }
     if (session.phase != PHASE_CAPTURE)
         gate_kernel_load();
     if (session.record_times)

@@ -59,10 +59,10 @@ static void connect_to(const char *name)
     }
 }
 
-static void receive_welcome(struct msg_welcome *welcome, int descriptors[2])
+static void receive_welcome(struct msg_welcome *welcome, int descriptors[SOCKET_DESCRIPTORS])
 {
     union {
-        char space[CMSG_SPACE(2 * sizeof(int))];
+        char space[CMSG_SPACE(SOCKET_DESCRIPTORS * sizeof(int))];
         struct cmsghdr align;
     } control;
     struct iovec iov = {welcome, sizeof *welcome};
@@ -74,22 +74,30 @@ static void receive_welcome(struct msg_welcome *welcome, int descriptors[2])
     if (n < (ssize_t)sizeof welcome->h)
         lost("waiting for WELCOME");
     struct cmsghdr *c = CMSG_FIRSTHDR(&mh);
-    if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
-        memcpy(descriptors, CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0));
+    size_t count = 0;
+    if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
+        count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        memcpy(descriptors, CMSG_DATA(c), count * sizeof(int));
+    }
+    if (welcome->seats && count == 2) { /* no mover's */
+        descriptors[2] = descriptors[1];
+        descriptors[1] = -1;
+    }
     if (welcome->h.type == MSG_WELCOME && (n < (ssize_t)sizeof *welcome || descriptors[0] < 0)) {
         errno = EPROTO;
         lost("waiting for WELCOME");
     }
 }
 
-int socket_hello(const char *name, uint32_t rank, const char *key, struct msg_welcome *welcome, int descriptors[2])
+int socket_hello(const char *name, uint32_t rank, const char *key, struct msg_welcome *welcome, int descriptors[SOCKET_DESCRIPTORS])
 {
     connect_to(name);
     struct msg_hello hello = {.h = {MSG_HELLO, sizeof hello}, .version = MSG_VERSION, .rank = rank, .pid = getpid()};
     memcpy(hello.key, key, strnlen(key, sizeof hello.key));
     socket_send(&hello, sizeof hello);
     memset(welcome, 0, sizeof *welcome);
-    descriptors[0] = descriptors[1] = -1;
+    for (int i = 0; i < SOCKET_DESCRIPTORS; i++)
+        descriptors[i] = -1;
     receive_welcome(welcome, descriptors);
     if (welcome->h.type == MSG_WELCOME)
         return 0;

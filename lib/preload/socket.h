@@ -11,10 +11,12 @@
 
 #include "proto/message.h"
 
+#define SOCKET_DESCRIPTORS 3
+
 /* Connect to the abstract name and say HELLO; fills welcome and the descriptors, which are the
- * caller's to close: the region's, the mover's socket (-1: none).
+ * caller's to close: the region's, the mover's socket, the board's (-1: none).
  * 0 welcomed, 1 refused (another process is this rank). */
-int socket_hello(const char *name, uint32_t rank, const char *key, struct msg_welcome *welcome, int descriptors[2]);
+int socket_hello(const char *name, uint32_t rank, const char *key, struct msg_welcome *welcome, int descriptors[SOCKET_DESCRIPTORS]);
 /* Messages that may wait: kept, in order, and sent in one datagram with the next message that may not, or by socket_flush.
  * For those that prismd needs soon enough if they come with the next gate (nodes of events and host waits). */
 void socket_queue(const void *message, size_t size);

@@ -18,7 +18,7 @@
 
 #include <stdint.h>
 
-#define MSG_VERSION 1u
+#define MSG_VERSION 2u
 #define MSG_MAX     (192u * 1024u) /* largest datagram; a group of more parts is sent as NODE + PARTS messages */
 #define MSG_KEY_LEN 32             /* hexadecimal digits of PRISM_KEY */
 #define MSG_UID_LEN 128            /* ncclUniqueId */
@@ -64,9 +64,9 @@ struct msg_welcome {
     uint32_t phase, transport;
     uint32_t world, rank;
     uint32_t record_times; /* 1: put timing events around nodes and send MSG_TIMES */
-    uint32_t unused0;
+    uint32_t seats;        /* of the node's board, whose descriptor is then the last one; 0: none (board.h) */
     uint32_t max_waiting;  /* streams with groups not ended yet that the preload library lets through at most */
-    uint32_t unused;
+    uint32_t seat;         /* of this rank on the board */
     uint64_t region_size;
 };
 

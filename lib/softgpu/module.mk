@@ -4,7 +4,7 @@
 softgpu_comma := ,
 SOFTGPU_CFLAGS := -Ilib/abi
 
-SOFTGPU_CUDA_SOURCES := core/clock.c core/context.c core/device.c core/gate.c core/memory.c core/profile.c core/ranges.c \
+SOFTGPU_CUDA_SOURCES := core/clock.c core/context.c core/device.c core/driver.c core/gate.c core/memory.c core/profile.c core/ranges.c \
 	core/shared.c core/stream.c cuda/copy.c cuda/device_api.c cuda/launch.c cuda/library.c cuda/memop.c \
 	cuda/memory_api.c cuda/module.c cuda/per_thread.c cuda/pool.c cuda/stream_api.c cuda/unsupported.c cuda/vmm.c
 SOFTGPU_CUDART_SOURCES := cudart/copy.c cudart/device.c cudart/library.c cudart/memory.c cudart/per_thread.c \
@@ -38,7 +38,7 @@ define softgpu_test_real
 $(eval $(call unit_test,softgpu_$(1)_real,lib/softgpu/test,$(1)_real.c,,$(SOFTGPU_TEST_LINK),-isystem $(SOFTGPU_REAL_INCLUDE)))
 $(B)/test/softgpu_$(1)_real: $(LIB)/softgpu/libcuda.so $(LIB)/softgpu/libcudart.so
 endef
-SOFTGPU_TESTS := streams gates memory devices per_thread
+SOFTGPU_TESTS := streams gates memory devices per_thread untimed
 $(foreach test,$(SOFTGPU_TESTS),$(eval $(call softgpu_test,$(test))))
 ifneq ($(wildcard $(SOFTGPU_REAL_INCLUDE)/cuda.h),)
 $(foreach test,$(SOFTGPU_TESTS),$(eval $(call softgpu_test_real,$(test))))

@@ -19,6 +19,7 @@ void sg_queue_unblock(struct CUctx_st *context, int64_t now_ns)
     if (context->closed_gates-- >= sg_profile()->connections) {
         context->opened_ns = SG_MAX(context->opened_ns, now_ns);
         pthread_cond_broadcast(&context->queue_free);
+        sg_drive_again();
     }
     pthread_mutex_unlock(&sg_lock);
 }
@@ -34,4 +35,9 @@ int64_t sg_queue_wait(struct CUctx_st *context, int64_t start_ns)
         start_ns = SG_MAX(start_ns, context->opened_ns);
     pthread_mutex_unlock(&sg_lock);
     return start_ns;
+}
+
+bool sg_queue_is_free(const struct CUctx_st *context)
+{
+    return context->closed_gates < sg_profile()->connections;
 }

@@ -42,6 +42,7 @@ struct sg_profile {
     int multiprocessors, major, minor;
     int connections;          /* hardware queues: CUDA_DEVICE_MAX_CONNECTIONS */
     size_t stack_bytes;       /* of a stream's thread */
+    bool untimed;             /* SOFTGPU_UNTIMED: nothing takes modelled time, streams have no threads (driver.c) */
 };
 
 /* The profile, read at the first call. Mistakes in it are told on standard error once and end in the built-in value. */
@@ -131,11 +132,31 @@ void sg_mark_unref(struct sg_mark *mark); /* takes NULL */
 bool sg_mark_done(struct sg_mark *mark);
 int64_t sg_mark_wait(struct sg_mark *mark); /* blocks; returns end_ns */
 
-/* What an item needs to begin (measured on an H200, see gate.c). */
+/* What an item needs to begin (measured on an H200, see gate.c), and whether it may sleep. */
 enum sg_item_kind {
-    SG_ITEM_FREE,   /* nothing: copies between host and device, host functions, frees of pools */
-    SG_ITEM_QUEUED, /* a free hardware queue: kernels, fills, copies on the device, events, memory operations */
+    SG_ITEM_FREE,          /* nothing: copies between host and device, frees of pools */
+    SG_ITEM_QUEUED,        /* a free hardware queue: kernels, fills, copies on the device, events */
+    SG_ITEM_GATES,         /* the same: memory operations (ctx is what sg_gates_step takes) */
+    SG_ITEM_SLEEPS,        /* nothing, and may sleep for others: host functions */
+    SG_ITEM_QUEUED_SLEEPS, /* a free hardware queue, and may sleep: NCCL, kernels that poll */
 };
+
+struct sg_item {
+    struct sg_item *next;
+    enum sg_item_kind kind;
+    sg_work_fn fn;
+    void *ctx;
+    int64_t floor_ns;     /* the latest of the host's clock at enqueueing and of the idle streams it is ordered after */
+    struct sg_mark *mark; /* made when someone first wants to wait for the item */
+    bool begun;           /* driver.c: it has waited for all it depends on; floor_ns is its start */
+    int ndeps;
+    struct sg_mark *deps[]; /* referenced */
+};
+
+static inline bool sg_item_needs_queue(const struct sg_item *item)
+{
+    return item->kind == SG_ITEM_QUEUED || item->kind == SG_ITEM_GATES || item->kind == SG_ITEM_QUEUED_SLEEPS;
+}
 
 struct CUstream_st {
     uint32_t magic;
@@ -144,6 +165,10 @@ struct CUstream_st {
     int priority;
     unsigned long long id;
     bool legacy, has_thread, closing;
+    bool driven;           /* its items are the driver's (driver.c): the thread keeps off */
+    const uint32_t *gate;  /* driven: the closed gate it stands at, and what was last seen there; NULL: none */
+    uint32_t gate_seen;
+    struct CUstream_st *driven_prev, *driven_next;
     atomic_int capture; /* CUstreamCaptureStatus */
     struct sg_item *head, *tail;
     pthread_cond_t wake;
@@ -158,6 +183,20 @@ struct CUevent_st {
     int device;
     struct sg_mark *mark; /* of the latest record; NULL: never recorded */
 };
+
+/* With sg_lock: the head item has ended. */
+void sg_item_done(struct CUstream_st *stream, int64_t end_ns);
+
+/* --- driver.c: streams without threads (SOFTGPU_UNTIMED) --- */
+
+/* With sg_lock, which is released meanwhile: the stream has a new item. */
+void sg_drive(struct CUstream_st *stream);
+/* With sg_lock, released meanwhile: until the mark is done. */
+void sg_drive_until(struct sg_mark *mark);
+/* With sg_lock, released meanwhile: do what can be done now (for hosts that ask again and again). */
+void sg_drive_once(void);
+/* With sg_lock: something that driven streams may wait for has happened in another thread. */
+void sg_drive_again(void);
 
 CUresult sg_stream_create(struct CUctx_st *context, unsigned flags, int priority, struct CUstream_st **stream);
 CUresult sg_stream_destroy(struct CUstream_st *stream);
@@ -176,6 +215,13 @@ CUresult sg_stream_query(struct CUstream_st *stream);
 void sg_queue_block(struct CUctx_st *context);
 void sg_queue_unblock(struct CUctx_st *context, int64_t now_ns);
 int64_t sg_queue_wait(struct CUctx_st *context, int64_t start_ns); /* until a hardware queue is free */
+bool sg_queue_is_free(const struct CUctx_st *context); /* with sg_lock */
+
+/* --- memop.c --- */
+
+/* Goes on with a batch of memory operations, which is freed at its end: true, with the model time in *now_ns. False: it stands at
+ * a closed gate, *word, of whose value it saw `seen` (the lower half of a wide one). */
+bool sg_gates_step(void *batch, int64_t *now_ns, const uint32_t **word, uint32_t *seen);
 
 /* --- ranges.c: what the process's addresses are --- */
 

@@ -22,7 +22,7 @@ struct option {
 
 enum option_index {
     TIME_SCALE, SEED, FLOPS, BANDWIDTH, LAUNCH, PCIE_BANDWIDTH, PCIE_LATENCY, PEER_BANDWIDTH, OVERLAP, JITTER, MEMORY,
-    CONTEXT_BYTES, TIME_SLICING, GATE_POLL, MULTIPROCESSORS, MAJOR, MINOR, STACK, OPTIONS
+    CONTEXT_BYTES, TIME_SLICING, GATE_POLL, MULTIPROCESSORS, MAJOR, MINOR, STACK, UNTIMED, OPTIONS
 };
 
 static struct option options[OPTIONS] = {
@@ -44,6 +44,7 @@ static struct option options[OPTIONS] = {
     [MAJOR] = {"device.major", NULL, 9, OPTION_NUMBER},
     [MINOR] = {"device.minor", NULL, 0, OPTION_NUMBER},
     [STACK] = {"device.stack_bytes", NULL, 256 << 10, OPTION_BYTES},
+    [UNTIMED] = {"untimed", "SOFTGPU_UNTIMED", 0, OPTION_NUMBER},
 };
 
 static struct sg_profile profile;
@@ -141,7 +142,8 @@ static void load(void)
     if (have_file)
         config_lookup_string(&file, "device.name", &name);
     snprintf(profile.name, sizeof(profile.name), "%s", name);
-    profile.time_scale = positive(TIME_SCALE, 1e-9);
+    profile.untimed = options[UNTIMED].value != 0;
+    profile.time_scale = profile.untimed ? 0 : positive(TIME_SCALE, 1e-9);
     profile.seed = (uint64_t)options[SEED].value;
     profile.flops = positive(FLOPS, 1);
     profile.bandwidth = positive(BANDWIDTH, 1);

@@ -1,4 +1,5 @@
-/* stream.c - streams: a queue of work and one thread each, made at the first use, with a model clock. */
+/* stream.c - streams: a queue of work and one thread each, made at the first use, with a model clock. (SOFTGPU_UNTIMED: no
+ * thread, unless it is given work that may sleep: driver.c.) */
 #include <limits.h>
 #include <linux/futex.h>
 #include <signal.h>
@@ -14,17 +15,6 @@
 #define STREAM_MAGIC 0x5347534du
 
 pthread_mutex_t sg_lock = PTHREAD_MUTEX_INITIALIZER;
-
-struct sg_item {
-    struct sg_item *next;
-    enum sg_item_kind kind;
-    sg_work_fn fn;
-    void *ctx;
-    int64_t floor_ns;     /* the latest of the host's clock at enqueueing and of the idle streams it is ordered after */
-    struct sg_mark *mark; /* made when someone first wants to wait for the item */
-    int ndeps;
-    struct sg_mark *deps[]; /* referenced */
-};
 
 /* --- marks --- */
 
@@ -55,7 +45,11 @@ bool sg_mark_done(struct sg_mark *mark)
 
 int64_t sg_mark_wait(struct sg_mark *mark)
 {
-    if (!sg_mark_done(mark)) {
+    if (!sg_mark_done(mark) && sg_profile()->untimed) {
+        pthread_mutex_lock(&sg_lock);
+        sg_drive_until(mark);
+        pthread_mutex_unlock(&sg_lock);
+    } else if (!sg_mark_done(mark)) {
         atomic_fetch_add(&mark->waiters, 1);
         while (!sg_mark_done(mark))
             syscall(SYS_futex, &mark->done, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
@@ -73,6 +67,18 @@ static void mark_complete(struct sg_mark *mark, int64_t end_ns)
     sg_mark_unref(mark);
 }
 
+void sg_item_done(struct CUstream_st *stream, int64_t end_ns)
+{
+    struct sg_item *item = stream->head;
+    stream->end_ns = end_ns;
+    LL_DELETE(stream->head, item);
+    if (!stream->head)
+        stream->tail = NULL;
+    if (item->mark)
+        mark_complete(item->mark, end_ns);
+    free(item);
+}
+
 /* --- the thread --- */
 
 static int64_t item_start(struct CUstream_st *stream, struct sg_item *item)
@@ -83,7 +89,7 @@ static int64_t item_start(struct CUstream_st *stream, struct sg_item *item)
         start = SG_MAX(start, end);
         sg_mark_unref(item->deps[i]);
     }
-    if (item->kind == SG_ITEM_QUEUED)
+    if (sg_item_needs_queue(item) && !item->begun)
         start = sg_queue_wait(stream->context, start);
     return start;
 }
@@ -95,7 +101,7 @@ static void *stream_main(void *argument)
     prctl(PR_SET_NAME, "softgpu-stream");
     pthread_mutex_lock(&sg_lock);
     for (;;) {
-        while (!stream->head && !stream->closing)
+        while (stream->driven || (!stream->head && !stream->closing))
             pthread_cond_wait(&stream->wake, &sg_lock);
         struct sg_item *item = stream->head;
         if (!item)
@@ -107,13 +113,8 @@ static void *stream_main(void *argument)
         end = SG_MAX(end, start);
         sg_sleep_until(end);
         pthread_mutex_lock(&sg_lock);
-        stream->end_ns = end;
-        LL_DELETE(stream->head, item);
-        if (!stream->head)
-            stream->tail = NULL;
-        if (item->mark)
-            mark_complete(item->mark, end);
-        free(item);
+        sg_item_done(stream, end);
+        sg_drive_again();
     }
     pthread_mutex_unlock(&sg_lock);
     pthread_cond_destroy(&stream->wake);
@@ -170,11 +171,11 @@ CUresult sg_stream_destroy(struct CUstream_st *stream)
     DL_DELETE(stream->context->streams, stream);
     stream->magic = 0;
     stream->closing = true;
-    bool threaded = stream->has_thread;
-    if (threaded)
+    bool others = stream->has_thread || stream->driven; /* who do what is queued, and free it */
+    if (stream->has_thread)
         pthread_cond_signal(&stream->wake);
     pthread_mutex_unlock(&sg_lock);
-    if (!threaded) {
+    if (!others) {
         pthread_cond_destroy(&stream->wake);
         free(stream);
     }
@@ -290,7 +291,8 @@ CUresult sg_enqueue(struct CUstream_st *stream, enum sg_item_kind kind, sg_work_
     size_t room = (size_t)count_streams(stream) + 1;
     struct sg_item *item = calloc(1, sizeof(*item) + room * sizeof(item->deps[0]));
     struct sg_mark *mark = item && out ? mark_create() : NULL;
-    CUresult result = item && (mark || !out) ? start_thread(stream) : CUDA_ERROR_OUT_OF_MEMORY;
+    bool driven = sg_profile()->untimed && !stream->has_thread && kind != SG_ITEM_SLEEPS && kind != SG_ITEM_QUEUED_SLEEPS;
+    CUresult result = !item || (!mark && out) ? CUDA_ERROR_OUT_OF_MEMORY : driven ? CUDA_SUCCESS : start_thread(stream);
     if (result != CUDA_SUCCESS) {
         pthread_mutex_unlock(&sg_lock);
         sg_mark_unref(mark);
@@ -309,7 +311,10 @@ CUresult sg_enqueue(struct CUstream_st *stream, enum sg_item_kind kind, sg_work_
     else
         stream->head = item;
     stream->tail = item;
-    pthread_cond_signal(&stream->wake);
+    if (driven)
+        sg_drive(stream);
+    else
+        pthread_cond_signal(&stream->wake);
     pthread_mutex_unlock(&sg_lock);
     return CUDA_SUCCESS;
 }
@@ -318,7 +323,7 @@ int sg_stream_enqueue(void *handle, sg_work_fn fn, void *ctx)
 {
     struct CUstream_st *stream;
     CUresult result = sg_stream_resolve(handle, &stream);
-    return result != CUDA_SUCCESS ? result : sg_enqueue(stream, SG_ITEM_QUEUED, fn, ctx, NULL, NULL);
+    return result != CUDA_SUCCESS ? result : sg_enqueue(stream, SG_ITEM_QUEUED_SLEEPS, fn, ctx, NULL, NULL);
 }
 
 /* --- waiting --- */
@@ -369,6 +374,7 @@ CUresult sg_stream_query(struct CUstream_st *stream)
     int64_t entered = sg_host_now(), end = 0;
     bool busy = false;
     pthread_mutex_lock(&sg_lock);
+    sg_drive_once();
     DL_FOREACH(stream->context->streams, other)
     {
         if (other != stream && !(stream->legacy && implicitly_ordered(stream, other)))

@@ -112,7 +112,7 @@ static CUresult enqueue_host_call(CUstream handle, struct host_call call)
     if (!copy)
         return CUDA_ERROR_OUT_OF_MEMORY;
     *copy = call;
-    CUresult result = sg_enqueue(stream, SG_ITEM_FREE, run_host_call, copy, NULL, NULL);
+    CUresult result = sg_enqueue(stream, SG_ITEM_SLEEPS, run_host_call, copy, NULL, NULL);
     if (result != CUDA_SUCCESS)
         free(copy);
     return result;

@@ -19,6 +19,8 @@
 struct batch {
     struct CUctx_st *context;
     unsigned count;
+    unsigned next; /* operation, for sg_gates_step */
+    bool stands;   /* at the closed gate of that operation: it holds a hardware queue */
     CUstreamBatchMemOpParams ops[];
 };
 
@@ -100,12 +102,56 @@ void sg_memop_write(CUdeviceptr address, uint32_t value)
     write_value(&(struct CUstreamMemOpWaitValueParams_st){.address = address, .value = value}, false);
 }
 
-/* A write is seen by others at the moment its model time is reached, not while the stream runs ahead of the clock. */
+static bool is_wait(const CUstreamBatchMemOpParams *op)
+{
+    return op->operation == CU_STREAM_MEM_OP_WAIT_VALUE_32 || op->operation == CU_STREAM_MEM_OP_WAIT_VALUE_64;
+}
+
+/* False: the wait at batch->next is not over. */
+static bool pass_wait(struct batch *batch, int64_t *now_ns, const uint32_t **word, uint32_t *seen)
+{
+    const CUstreamBatchMemOpParams *op = &batch->ops[batch->next];
+    bool wide = op->operation == CU_STREAM_MEM_OP_WAIT_VALUE_64;
+    *word = (const uint32_t *)(uintptr_t)op->waitValue.address;
+    uint64_t now = load(op->waitValue.address, wide);
+    *seen = (uint32_t)now;
+    if (!satisfied(now, wide ? op->waitValue.value64 : op->waitValue.value, op->waitValue.flags, wide)) {
+        if (!batch->stands)
+            sg_queue_block(batch->context);
+        batch->stands = true;
+        return false;
+    }
+    if (batch->stands) {
+        *now_ns = SG_MAX(*now_ns, sg_real_now());
+        sg_queue_unblock(batch->context, *now_ns);
+    }
+    batch->stands = false;
+    return true;
+}
+
+bool sg_gates_step(void *ctx, int64_t *now_ns, const uint32_t **word, uint32_t *seen)
+{
+    struct batch *batch = ctx;
+    for (; batch->next < batch->count; batch->next++) {
+        const CUstreamBatchMemOpParams *op = &batch->ops[batch->next];
+        if (is_wait(op) && !pass_wait(batch, now_ns, word, seen))
+            return false;
+        if (op->operation == CU_STREAM_MEM_OP_WRITE_VALUE_32 || op->operation == CU_STREAM_MEM_OP_WRITE_VALUE_64)
+            write_value(&op->writeValue, op->operation == CU_STREAM_MEM_OP_WRITE_VALUE_64);
+    }
+    free(batch);
+    return true;
+}
+
+/* A write is seen by others at the moment its model time is reached, not while the stream runs ahead of the clock.
+ * After sg_gates_step it goes on where that stood. */
 static int64_t run_batch(void *ctx, int64_t start_ns)
 {
     struct batch *batch = ctx;
     int64_t now = start_ns;
-    for (unsigned i = 0; i < batch->count; i++) {
+    if (batch->stands)
+        sg_queue_unblock(batch->context, now);
+    for (unsigned i = batch->next; i < batch->count; i++) {
         const CUstreamBatchMemOpParams *op = &batch->ops[i];
         switch (op->operation) {
         case CU_STREAM_MEM_OP_WAIT_VALUE_32: now = wait_value(batch->context, &op->waitValue, false, now); break;
@@ -151,10 +197,9 @@ CUresult cuStreamBatchMemOp_v2(CUstream handle, unsigned int count, CUstreamBatc
     struct batch *batch = malloc(sizeof(*batch) + count * sizeof(*ops));
     if (!batch)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    batch->context = stream->context;
-    batch->count = count;
+    *batch = (struct batch){.context = stream->context, .count = count};
     memcpy(batch->ops, ops, count * sizeof(*ops));
-    CUresult result = sg_enqueue(stream, SG_ITEM_QUEUED, run_batch, batch, NULL, NULL);
+    CUresult result = sg_enqueue(stream, SG_ITEM_GATES, run_batch, batch, NULL, NULL);
     if (result != CUDA_SUCCESS)
         free(batch);
     return result;

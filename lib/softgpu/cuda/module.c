@@ -141,7 +141,7 @@ CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int g
     if (!copy)
         return CUDA_ERROR_OUT_OF_MEMORY;
     function->take(copy, parameters);
-    CUresult result = sg_enqueue(stream, SG_ITEM_QUEUED, function->run, copy, NULL, NULL);
+    CUresult result = sg_enqueue(stream, SG_ITEM_QUEUED_SLEEPS, function->run, copy, NULL, NULL);
     if (result != CUDA_SUCCESS)
         free(copy);
     return result;

@@ -168,6 +168,11 @@ CUresult cuEventQuery(CUevent event)
     if (!event_valid(event))
         return CUDA_ERROR_INVALID_HANDLE;
     struct sg_mark *mark = event_mark(event);
+    if (mark && !sg_mark_done(mark) && sg_profile()->untimed) {
+        pthread_mutex_lock(&sg_lock);
+        sg_drive_once();
+        pthread_mutex_unlock(&sg_lock);
+    }
     bool done = !mark || sg_mark_done(mark);
     int64_t now = sg_host_now();
     if (mark && done && mark->end_ns > now)
