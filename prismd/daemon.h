@@ -53,7 +53,7 @@ struct membership {
     int32_t rank, size;
     uint32_t collectives;     /* issued so far */
     uint32_t splits;          /* called so far */
-    uint32_t *sends, *recvs;  /* owned, by peer: issued so far */
+    uint32_t *sends, *recvs;  /* owned, by peer: issued so far; NULL before the first send or receive */
     uint32_t groups;
     bool used;
 };
@@ -76,7 +76,7 @@ struct rank {
     int64_t running_since_ns;
     int socket;
     struct event *readable;
-    int region_fd;
+    int region_fd; /* until WELCOME has been sent; -1 = none */
     uint8_t *region; /* REGION_SLOTS slots, then the heap */
     size_t region_size;
     uint32_t seat; /* on the board, if there is one */

@@ -19,14 +19,21 @@ static int malformed(struct daemon *d, struct rank *r, const char *what)
 }
 
 /* Order numbers are given at issue: NCCL matches operations in the order in which they are issued. */
+static uint32_t next_of(uint32_t **counters, const struct membership *m, int32_t peer)
+{
+    if (!*counters && !(*counters = calloc((size_t)m->size, sizeof **counters)))
+        abort();
+    return (*counters)[peer]++;
+}
+
 static void number_parts(struct membership *m, struct group *g)
 {
     for (uint32_t i = 0; i < g->nparts; i++) {
         const struct msg_part *p = &g->parts[i];
         if (p->op == PRISM_OP_SEND)
-            g->sequence[i] = m->sends[p->peer]++;
+            g->sequence[i] = next_of(&m->sends, m, p->peer);
         else if (p->op == PRISM_OP_RECV)
-            g->sequence[i] = m->recvs[p->peer]++;
+            g->sequence[i] = next_of(&m->recvs, m, p->peer);
         else
             g->sequence[i] = m->collectives++;
     }

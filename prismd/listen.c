@@ -127,6 +127,8 @@ static void send_welcome(struct rank *r)
         log_debug("rank %u: cannot welcome: %s", r->number, strerror(errno));
     if (mover >= 0)
         close(mover);
+    close(r->region_fd); /* both ends have it mapped or in hand: one descriptor less a rank */
+    r->region_fd = -1;
 }
 
 static void refuse(int fd)

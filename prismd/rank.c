@@ -108,10 +108,6 @@ void rank_comm_made(struct rank *r, uint32_t comm, int32_t global, int32_t size,
     m->global = global;
     m->size = size;
     m->rank = comm_rank;
-    m->sends = calloc((size_t)size, sizeof *m->sends);
-    m->recvs = calloc((size_t)size, sizeof *m->recvs);
-    if (!m->sends || !m->recvs)
-        abort();
 }
 
 void rank_send_ready(struct rank *r, struct msg_comm_ready *ready, const int32_t *sandbox)

@@ -5,8 +5,9 @@
 static struct region_slot *words;
 static struct heap heap;
 static uint32_t generations[REGION_SLOTS];
-static uint32_t free_slots[REGION_SLOTS]; /* stack */
+static uint32_t free_slots[REGION_SLOTS]; /* stack: slots given back */
 static uint32_t nfree;
+static uint32_t nused; /* slots from here on have never been taken: their pages are not touched, which counts with thousands of ranks */
 static struct slot_use in_flight[REGION_SLOTS]; /* in issue order */
 static size_t nflight;
 
@@ -16,11 +17,15 @@ void slots_init(void *region, size_t region_size)
     heap_clear(&heap);
     heap_init(&heap, region_size - REGION_HEAP_OFFSET);
     nflight = 0;
-    /* Low slots on top: few pages of the region are touched. */
-    for (nfree = 0; nfree < REGION_SLOTS; nfree++) {
-        free_slots[nfree] = REGION_SLOTS - 1 - nfree;
-        generations[nfree] = words[nfree].done;
-    }
+    nfree = nused = 0;
+}
+
+static uint32_t take_slot(void)
+{
+    if (nfree)
+        return free_slots[--nfree];
+    generations[nused] = words[nused].done;
+    return nused++;
 }
 
 uint64_t slots_heap_size(void)
@@ -48,7 +53,7 @@ size_t slots_reclaim(void)
 bool slots_try(uint64_t bytes, struct slot_use *use)
 {
     slots_reclaim();
-    if (!nfree)
+    if (!nfree && nused == REGION_SLOTS)
         return false;
     uint64_t offset = 0;
     if (bytes) {
@@ -56,7 +61,7 @@ bool slots_try(uint64_t bytes, struct slot_use *use)
         if (offset == HEAP_NONE)
             return false;
     }
-    uint32_t slot = free_slots[--nfree];
+    uint32_t slot = take_slot();
     *use = (struct slot_use){slot, ++generations[slot], offset + REGION_HEAP_OFFSET, bytes};
     in_flight[nflight++] = *use;
     return true;

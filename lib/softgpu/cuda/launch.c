@@ -34,6 +34,11 @@ static int64_t end_beside_communication(struct sg_device *device, int64_t start_
 static int64_t run_kernel(void *ctx, int64_t start_ns)
 {
     struct kernel *kernel = ctx;
+    if (sg_profile()->untimed) {
+        kernel->fn(kernel->args);
+        free(kernel);
+        return start_ns;
+    }
     int64_t duration = sg_scaled_ns(kernel->seconds * sg_jitter(kernel->jitter_a, kernel->jitter_b));
     if (sg_profile()->time_slicing)
         start_ns = sg_shared_turn(kernel->device->shared, start_ns, duration);
