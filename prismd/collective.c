@@ -13,14 +13,20 @@
 #include "prismd/synthetic.h"
 #include "trace/payload.h"
 
+/* All-reduces of so many members are summed node by node: one message a node each way, and no node ever has the inputs of other
+ * nodes' members. Below, inputs are added in rank order wherever the ranks are. */
+#define NODE_SUM_LEAST 65u
+
 struct collective_key {
     int32_t global;
     uint32_t sequence;
 };
 
-/* One member's side. A local member's input stays in its region; a remote one's was sent here. */
+/* One member's side. A local member's input stays in its region; a remote one's was sent here, or is in its node's sum, which
+ * stands with the first of the node's members. */
 struct entry {
     bool arrived;
+    bool summed; /* `data` is the sum over a node's members, this the first of them; or this is another of them, without data */
     struct group *group; /* local */
     uint32_t part;
     uint8_t *data;      /* remote; owned */
@@ -32,7 +38,9 @@ struct entry {
 struct collective {
     struct collective_key key;
     uint32_t size, arrived;
+    uint32_t expected; /* size; at a node that is not the home: its members of a sum */
     uint32_t first; /* communicator rank that came first: what the others are compared with */
+    bool summed;    /* home: inputs came as sums of nodes */
     struct entry *entries; /* owned; by communicator rank */
     UT_hash_handle hh;
 };
@@ -53,7 +61,7 @@ static struct collective *find_or_add(struct daemon *d, const struct collective_
     if (!c)
         abort();
     c->key = *key;
-    c->size = d->graph->comms[key->global].size;
+    c->size = c->expected = d->graph->comms[key->global].size;
     c->entries = calloc(c->size, sizeof *c->entries);
     if (!c->entries)
         abort();
@@ -107,6 +115,93 @@ static int combine_for(struct daemon *d, const struct collective *c, const void 
     return daemon_fail(d, PRISM_EXIT_UNSUPPORTED, "rank %d: %s", world_rank(d, c, member), err.text);
 }
 
+/* ---- Sums by node ---- */
+
+static bool sums_by_node(const struct daemon *d, int32_t global, const struct msg_part *p)
+{
+    const struct graph_comm *c = &d->graph->comms[global];
+    return c->size >= NODE_SUM_LEAST && p->op == PRISM_OP_ALLREDUCE && p->redop != COLL_REDOP_AVG && d->conf->nodes > 1;
+}
+
+/* A sandbox rank's input is sent by itself: the sum that is kept is of the others. */
+static bool in_sum_of(const struct daemon *d, const struct collective *c, uint32_t member, uint32_t node)
+{
+    uint32_t rank = (uint32_t)world_rank(d, c, member);
+    return place_capture_node(d->conf, rank) == node && !conf_is_sandbox(d->conf, rank);
+}
+
+/* The reduction of all that has arrived, in rank order; a node's sum is one term. false: there is none. */
+static bool accumulate(struct daemon *d, const struct collective *c, bool without_sandbox, void *out)
+{
+    const struct msg_part *w = &c->entries[c->first].what;
+    struct prism_error err = {0};
+    bool any = false;
+    int rc = 0;
+    for (uint32_t i = 0; i < c->size && !rc; i++) {
+        const struct entry *e = &c->entries[i];
+        struct coll_premul scalar = {.bits = e->what.scalar};
+        if (!e->arrived || (e->summed && !e->data) || (without_sandbox && conf_is_sandbox(d->conf, (uint32_t)world_rank(d, c, i))))
+            continue;
+        int redop = w->redop == COLL_REDOP_PREMUL && e->summed ? COLL_REDOP_SUM : w->redop;
+        if (any)
+            rc = coll_accumulate(out, input_of(e), w->count, w->datatype, redop, &scalar, &err);
+        else if (redop == COLL_REDOP_PREMUL)
+            rc = coll_scale(out, input_of(e), w->count, w->datatype, &scalar, &err);
+        else if (w->out_bytes)
+            memcpy(out, input_of(e), w->out_bytes);
+        any = true;
+    }
+    if (rc)
+        daemon_fail(d, PRISM_EXIT_UNSUPPORTED, "rank %d: %s", world_rank(d, c, c->first), err.text);
+    return any && !rc;
+}
+
+static void *room(size_t bytes)
+{
+    void *p = malloc(bytes ? bytes : 1);
+    if (!p)
+        abort();
+    return p;
+}
+
+/* All of this node's members have arrived: their sum goes to the home. They are served by on_node_result. */
+static void send_sum(struct daemon *d, const struct collective *c, uint32_t home)
+{
+    const struct msg_part *w = &c->entries[c->first].what;
+    struct bytes b = {0};
+    void *sum = room(w->out_bytes);
+    if (accumulate(d, c, false, sum)) {
+        bytes_put_u32(&b, (uint32_t)c->key.global);
+        bytes_put_u32(&b, c->key.sequence);
+        bytes_put_u8(&b, w->datatype);
+        bytes_put_u8(&b, w->redop);
+        bytes_put_u64(&b, w->count);
+        bytes_put_u64(&b, w->out_bytes);
+        bytes_put(&b, sum, w->out_bytes);
+        link_send(d, home, LINK_NODE_SUM, &b);
+    }
+    free(sum);
+    bytes_free(&b);
+}
+
+static void send_node_results(struct daemon *d, const struct collective *c, const void *shared)
+{
+    for (uint32_t i = 0; i < c->size; i++) {
+        const struct entry *e = &c->entries[i];
+        struct bytes b = {0};
+        if (!e->summed || !e->data)
+            continue;
+        bytes_put_u32(&b, (uint32_t)c->key.global);
+        bytes_put_u32(&b, c->key.sequence);
+        bytes_put_u64(&b, e->what.out_bytes);
+        bytes_put(&b, shared, e->what.out_bytes);
+        link_send(d, place_capture_node(d->conf, (uint32_t)world_rank(d, c, i)), LINK_NODE_RESULT, &b);
+        bytes_free(&b);
+    }
+}
+
+/* ---- Serving ---- */
+
 static void serve_remote(struct daemon *d, const struct collective *c, uint32_t member, const void *out)
 {
     const struct entry *e = &c->entries[member];
@@ -149,11 +244,22 @@ static void *combine_once(struct daemon *d, const struct collective *c, const vo
     const struct msg_part *w = &c->entries[0].what;
     if (!coll_op_same_output(w->op) || !w->out_bytes)
         return NULL;
-    void *out = malloc(w->out_bytes);
-    if (!out)
-        abort();
-    combine_for(d, c, inputs, scalars, 0, out);
+    void *out = room(w->out_bytes);
+    if (!inputs)
+        accumulate(d, c, false, out);
+    else
+        combine_for(d, c, inputs, scalars, 0, out);
     return out;
+}
+
+static int keep_sum(struct daemon *d, const struct collective *c, uint32_t leader, void *sum, size_t bytes)
+{
+    const struct entry *e = &c->entries[leader];
+    struct payload_key key = {(uint32_t)world_rank(d, c, leader), e->comm, e->ordinal, PAYLOAD_CONTRIBUTION + e->part};
+    struct prism_error err = {0};
+    if (d->conf->payload == CONF_CONTROL && !synthetic_keeps(e->what.datatype, bytes))
+        synthetic_fill(sum, bytes, e->what.datatype);
+    return payload_writer_put(payload_file, key, sum, bytes, &err) ? daemon_fail(d, err.code, "%s", err.text) : 0;
 }
 
 static bool is_sandbox(const struct daemon *d, const struct collective *c, uint32_t member)
@@ -185,25 +291,47 @@ static int keep_contribution(struct daemon *d, const struct collective *c, const
     if (leader >= 0 && nvirtual) {
         uint64_t count = coll_input_count(w->op, w->count, 0, w->peer, (int)c->size);
         size_t bytes = count * coll_datatype_size(w->datatype);
-        void *sum = malloc(bytes ? bytes : 1);
-        if (!sum)
-            abort();
+        void *sum = room(bytes);
         /* An average is of the whole group: the sum is kept, the division is the shrunk operation's. */
         int redop = w->redop == COLL_REDOP_AVG ? COLL_REDOP_SUM : w->redop;
         struct prism_error err = {0};
-        struct payload_key key = {(uint32_t)world_rank(d, c, (uint32_t)leader), c->entries[leader].comm,
-                                  c->entries[leader].ordinal, PAYLOAD_CONTRIBUTION + c->entries[leader].part};
-        rc = coll_reduce(sum, some, nvirtual, count, w->datatype, redop, factors, &err);
-        if (!rc && d->conf->payload == CONF_CONTROL && !synthetic_keeps(w->datatype, bytes))
-            synthetic_fill(sum, bytes, w->datatype);
-        rc = rc || payload_writer_put(payload_file, key, sum, bytes, &err);
+        if (coll_reduce(sum, some, nvirtual, count, w->datatype, redop, factors, &err))
+            rc = daemon_fail(d, err.code, "%s", err.text);
+        else
+            rc = keep_sum(d, c, (uint32_t)leader, sum, bytes);
         free(sum);
-        if (rc)
-            daemon_fail(d, err.code, "%s", err.text);
     }
     free(some);
     free(factors);
     return rc;
+}
+
+/* The same where some inputs came as sums. */
+static int keep_summed_contribution(struct daemon *d, const struct collective *c)
+{
+    uint32_t leader = 0;
+    size_t bytes = c->entries[c->first].what.out_bytes;
+    while (leader < c->size && !is_sandbox(d, c, leader))
+        leader++;
+    if (leader == c->size || d->conf->payload == CONF_NONE)
+        return 0;
+    void *sum = room(bytes);
+    int rc = accumulate(d, c, true, sum) ? keep_sum(d, c, leader, sum, bytes) : 0;
+    free(sum);
+    return rc;
+}
+
+static void complete_summed(struct daemon *d, struct collective *c)
+{
+    int rc = keep_summed_contribution(d, c);
+    void *shared = rc || d->failure.code ? NULL : combine_once(d, c, NULL, NULL);
+    for (uint32_t i = 0; i < c->size && !d->failure.code; i++)
+        if (!c->entries[i].summed)
+            serve(d, c, NULL, NULL, i, shared);
+    if (!d->failure.code)
+        send_node_results(d, c, shared);
+    free(shared);
+    drop(c);
 }
 
 static void complete(struct daemon *d, struct collective *c)
@@ -229,11 +357,27 @@ static void complete(struct daemon *d, struct collective *c)
 static void look_for_left(struct daemon *d, const struct collective *c)
 {
     for (uint32_t i = 0; i < c->size; i++)
-        if (!c->entries[i].arrived && has_left[world_rank(d, c, i)]) {
+        if (!c->entries[i].arrived && has_left[world_rank(d, c, i)] && (c->expected == c->size || in_sum_of(d, c, i, d->conf->node))) {
             daemon_fail(d, PRISM_EXIT_RANK, "rank %d has ended, but rank %d waits for it in %s (communicator of %u)",
                         world_rank(d, c, i), world_rank(d, c, c->first), prism_op_name(c->entries[c->first].what.op), c->size);
             return;
         }
+}
+
+static void joined(struct daemon *d, struct collective *c)
+{
+    if (c->arrived < c->expected) {
+        if (nleft)
+            look_for_left(d, c);
+        return;
+    }
+    uint32_t home = place_capture_node(d->conf, (uint32_t)world_rank(d, c, 0));
+    if (home != d->conf->node)
+        send_sum(d, c, home);
+    else if (c->summed)
+        complete_summed(d, c);
+    else
+        complete(d, c);
 }
 
 static void join(struct daemon *d, const struct collective_key *key, uint32_t member, const struct entry *entry)
@@ -249,10 +393,7 @@ static void join(struct daemon *d, const struct collective_key *key, uint32_t me
         c->first = member;
     if (compare(d, c, member))
         return;
-    if (c->arrived == c->size)
-        complete(d, c);
-    else if (nleft)
-        look_for_left(d, c);
+    joined(d, c);
 }
 
 static void on_arrived(struct daemon *d, uint32_t from, struct bytes_reader *b)
@@ -327,15 +468,79 @@ static void on_result(struct daemon *d, uint32_t from, struct bytes_reader *b)
         }
 }
 
+/* Not the home: the sum is of this node's members. */
+static void expect_local(const struct daemon *d, struct collective *c)
+{
+    if (c->arrived)
+        return;
+    c->expected = 0;
+    for (uint32_t i = 0; i < c->size; i++)
+        c->expected += in_sum_of(d, c, i, d->conf->node);
+}
+
+static void on_node_sum(struct daemon *d, uint32_t from, struct bytes_reader *b)
+{
+    struct collective_key key;
+    struct msg_part what = {.op = PRISM_OP_ALLREDUCE, .peer = -1};
+    key.global = (int32_t)bytes_get_u32(b);
+    key.sequence = bytes_get_u32(b);
+    what.datatype = bytes_get_u8(b);
+    what.redop = bytes_get_u8(b);
+    what.count = bytes_get_u64(b);
+    what.in_bytes = what.out_bytes = bytes_get_u64(b);
+    const void *data = bytes_get(b, what.out_bytes);
+    if (!data || d->phase != PHASE_CAPTURE || d->stopping || key.global < 0 || key.global >= (int32_t)d->graph->ncomms)
+        return;
+    struct collective *c = find_or_add(d, &key);
+    uint32_t n = 0, first = 0;
+    for (uint32_t i = 0; i < c->size; i++) {
+        if (c->entries[i].arrived || !in_sum_of(d, c, i, from))
+            continue;
+        c->entries[i] = (struct entry){.arrived = true, .summed = true};
+        first = n++ ? first : i;
+    }
+    if (!n)
+        return;
+    c->entries[first].what = what;
+    c->entries[first].data = room(what.out_bytes);
+    memcpy(c->entries[first].data, data, what.out_bytes);
+    if (!c->arrived)
+        c->first = first;
+    c->arrived += n;
+    c->summed = true;
+    if (!compare(d, c, first))
+        joined(d, c);
+}
+
+static void on_node_result(struct daemon *d, uint32_t from, struct bytes_reader *b)
+{
+    (void)from;
+    struct collective_key key;
+    key.global = (int32_t)bytes_get_u32(b);
+    key.sequence = bytes_get_u32(b);
+    uint64_t bytes = bytes_get_u64(b);
+    const void *data = bytes_get(b, bytes);
+    struct collective *c = NULL;
+    HASH_FIND(hh, open_collectives, &key, sizeof key, c);
+    if (!data || !c || d->phase != PHASE_CAPTURE || d->stopping)
+        return;
+    for (uint32_t i = 0; i < c->size && !d->failure.code; i++)
+        if (c->entries[i].group && c->entries[i].what.out_bytes == bytes)
+            serve(d, c, NULL, NULL, i, data);
+    drop(c);
+}
+
 void collective_arrive(struct daemon *d, struct group *g, uint32_t part)
 {
     const struct membership *m = &g->rank->comms[g->comm];
     struct collective_key key = {m->global, g->sequence[part]};
     uint32_t home = place_capture_node(d->conf, (uint32_t)d->graph->comms[m->global].ranks[0]);
-    if (home != d->conf->node) {
+    if (home != d->conf->node && (!sums_by_node(d, m->global, &g->parts[part]) || conf_is_sandbox(d->conf, g->rank->number))) {
         send_home(d, home, &key, g, part);
         return;
     }
+    if (home != d->conf->node)
+        expect_local(d, find_or_add(d, &key));
     struct entry e = {.group = g, .part = part, .comm = g->comm, .ordinal = g->ordinal, .what = g->parts[part]};
     join(d, &key, (uint32_t)m->rank, &e);
 }
@@ -358,6 +563,8 @@ void collective_begin(collective_served served, struct payload_writer *payloads)
     payload_file = payloads;
     link_on(LINK_ARRIVED, on_arrived);
     link_on(LINK_RESULT, on_result);
+    link_on(LINK_NODE_SUM, on_node_sum);
+    link_on(LINK_NODE_RESULT, on_node_result);
 }
 
 void collective_end(void)

@@ -32,6 +32,8 @@ enum link_type {
     LINK_PMIX,      /* PMIx fences, questions and answers (pmix.c) */
     LINK_SPOKEN,    /* to all followers: this one has told the user why the run ends (link_speaks) */
     LINK_STUCK,     /* to the coordinator: none of this node's ranks can go on, or one can again (hang.c) */
+    LINK_NODE_SUM,  /* to an all-reduce's home: what a node's members have put in, as one (collective.c) */
+    LINK_NODE_RESULT, /* from the home: the output of all of them (collective.c) */
     LINK_TYPES
 };
 
