@@ -98,12 +98,13 @@ os.execvp(sys.argv[1], sys.argv[1:])' "$@" >"$BATS_TEST_TMPDIR/.stdout" 2>"$BATS
     started=$!
 }
 
-# Wait until the process of a rank runs, at most 30 s; prints its pid.   rank_pid RANK
+# Wait until the process of a rank runs, at most 60 s; prints its pid.   rank_pid RANK
 rank_pid() {
-    local i pid
-    for i in $(seq 300); do
+    local i pid until=$((SECONDS + 60))
+    while [ "$SECONDS" -lt "$until" ]; do
         # Only programs that a test runs as ranks: reading every process's environment takes seconds on a busy machine.
-        for pid in $(pgrep -x 'looper|moetrain|silent'); do
+        # One name a call: pgrep warns of patterns longer than a process's name can be.
+        for pid in $(for i in looper moetrain silent; do pgrep -x "$i"; done); do
             if tr '\0' '\n' 2>/dev/null <"/proc/$pid/environ" |
                 grep -cx -e "RANK=$1" -e "PRISM_TEST_MARK=$PRISM_TEST_MARK" | grep -qx 2; then
                 echo "$pid"
