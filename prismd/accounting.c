@@ -30,7 +30,9 @@ static struct {
     struct accounting_record record;
     double *phase_seconds; /* of the phase that runs, or NULL */
     int64_t phase_began_ns;
-    char *sandbox; /* owned */
+    const char *phase; /* that runs */
+    bool certain;      /* it is an emulation */
+    char *sandbox;     /* owned */
 } self = {.pipe = -1};
 
 /* --- the child that talks to slurmctld --- */
@@ -125,6 +127,9 @@ static void publish(struct daemon *d)
         return;
     take_time();
     take_live(d);
+    self.certain |= d->phase == PHASE_CAPTURE && d->graph && d->graph->ncomms;
+    if (self.certain && self.phase)
+        self.record.state = self.phase;
     accounting_print(&self.record, text);
     strcat(text, "\n");
     /* Lines shorter than PIPE_BUF go whole or not at all; one that finds the pipe full is replaced by the next. */
@@ -203,7 +208,8 @@ void accounting_phase(struct daemon *d, const char *name, const char *trace_id)
                   {"calibrate", offsetof(struct accounting_record, calibrate_seconds)},
                   {"emulate", offsetof(struct accounting_record, emulate_seconds)}};
     take_time();
-    self.record.state = name;
+    self.phase = name;
+    self.certain |= strcmp(name, "capture") != 0;
     self.record.trace_id = trace_id;
     for (size_t i = 0; i < sizeof phases / sizeof *phases; i++)
         if (!strcmp(name, phases[i].name))
@@ -279,13 +285,21 @@ static void await_store(void)
         accounting_reaped(self.store, status);
 }
 
+void accounting_none(void)
+{
+    self.phase = "none";
+}
+
 void accounting_end(struct daemon *d, int exit_code)
 {
+    bool ours = d->failure.code && d->program_exit <= 0;
     if (self.timer)
         event_free(self.timer);
-    self.record.state = "ended";
+    self.certain |= (d->graph && d->graph->ncomms) || (ours && d->failure.code != PRISM_EXIT_INTERRUPTED);
+    self.record.state = self.certain && (!self.phase || strcmp(self.phase, "none")) ? "ended" : "none";
+    self.phase = NULL;
     self.record.exit_code = exit_code;
-    self.record.exit_origin = d->failure.code && d->program_exit <= 0 ? "prism" : "program";
+    self.record.exit_origin = ours ? "prism" : "program";
     publish(d);
     if (self.pipe >= 0)
         close(self.pipe);

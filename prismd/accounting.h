@@ -15,6 +15,8 @@ void accounting_begin(struct daemon *d);
 void accounting_phase(struct daemon *d, const char *name, const char *trace_id);
 /* The results are in the trace's report.json: take them from there, so that both say the same. */
 void accounting_report(struct daemon *d);
+/* The step was none to emulate (tasks.h). Until then a capture says "begun", as long as nobody has made a communicator. */
+void accounting_none(void);
 void accounting_end(struct daemon *d, int exit_code);
 /* Was this child ours? Called for every child that has ended, with its status. */
 bool accounting_reaped(pid_t pid, int status);

@@ -38,6 +38,11 @@ static void add_sandbox(char *out, const struct accounting_record *r)
     add(out, ",sandbox=%s", text);
 }
 
+static bool is_emulation(const char *state)
+{
+    return strcmp(state, "begun") && strcmp(state, "none");
+}
+
 void accounting_print(const struct accounting_record *r, char out[ACCOUNTING_MAX])
 {
     out[0] = 0;
@@ -56,7 +61,8 @@ void accounting_print(const struct accounting_record *r, char out[ACCOUNTING_MAX
         add(out, ",peak_memory_bytes=%llu", (unsigned long long)r->peak_memory_bytes);
     if (r->prediction_error >= 0)
         add(out, ",prediction_error=%.4g", r->prediction_error);
-    add(out, ",emulated_gpu_hours=%.6g", accounting_gpu_hours(r));
+    if (is_emulation(r->state))
+        add(out, ",emulated_gpu_hours=%.6g,steps=1,failed=%d", accounting_gpu_hours(r), r->exit_code > 0);
     if (r->trace_id && *r->trace_id)
         add(out, ",trace_id=%s", r->trace_id);
     if (r->exit_code >= 0)
@@ -126,39 +132,70 @@ static void drop(char *part, const char *key)
         memmove(p[len] ? p : p - 1, p[len] ? p + len + 1 : p + len, strlen(p[len] ? p + len + 1 : p + len) + 1);
 }
 
-double accounting_earlier(const char *comment, const char *ours)
+/* Sets a pair's value, behind all others where there was none. Nothing where it does not fit. */
+static void put(char *part, const char *key, double value)
 {
-    const char *before = accounting_find(comment);
-    double hours = accounting_number(before, "emulated_gpu_hours");
-    return hours > 0 && !same(before, ours, "step") && same(before, ours, "restart") ? hours : 0;
-}
-
-static void add_hours(char *part, double earlier)
-{
-    char text[64], tail[ACCOUNTING_MAX];
-    size_t len;
-    char *p = (char *)pair_of(part, "emulated_gpu_hours", &len);
-    if (!p || !(earlier > 0))
-        return;
-    snprintf(text, sizeof text, "emulated_gpu_hours=%.6g", earlier + accounting_number(part, "emulated_gpu_hours"));
+    char pair[96], tail[ACCOUNTING_MAX];
+    size_t len = 0;
+    char *p = (char *)pair_of(part, key, &len);
+    snprintf(pair, sizeof pair, "%s%s=%.9g", p ? "" : ",", key, value);
+    if (!p)
+        p = part + strlen(part);
     strcpy(tail, p + len);
-    if ((size_t)(p - part) + strlen(text) + strlen(tail) >= ACCOUNTING_MAX)
-        return;
-    strcpy(p, text);
-    strcat(p, tail);
+    if ((size_t)(p - part) + strlen(pair) + strlen(tail) < ACCOUNTING_MAX)
+        sprintf(p, "%s%s", pair, tail);
 }
 
-int accounting_merge(const char *comment, const char *ours, double earlier, char out[ACCOUNTING_MAX])
+static double sum_of(const char *part, const char *key)
+{
+    double n = accounting_number(part, key);
+    return n > 0 ? n : 0; /* a comment is the user's to spoil */
+}
+
+static struct accounting_share share_of(const char *part)
+{
+    return (struct accounting_share){sum_of(part, "emulated_gpu_hours"), sum_of(part, "steps"), sum_of(part, "failed")};
+}
+
+/* "12.3": 3; -1 without one. */
+static double step_of(const char *part)
+{
+    char text[64];
+    const char *dot = accounting_value(part, "step", text, sizeof text) ? strrchr(text, '.') : NULL;
+    return dot ? strtod(dot + 1, NULL) : -1;
+}
+
+/* part, which holds the results to show, gets the sums: of `before`, with ours in place of the share. */
+static void add_up(char *part, const char *before, const struct accounting_share *ours, const struct accounting_share *share)
+{
+    struct accounting_share sum = share_of(before);
+    const struct {
+        const char *key;
+        double had, has, all;
+    } sums[] = {{"emulated_gpu_hours", share->hours, ours->hours, sum.hours},
+                {"steps", share->steps, ours->steps, sum.steps},
+                {"failed", share->failed, ours->failed, sum.failed}};
+    for (size_t i = 0; i < sizeof sums / sizeof *sums; i++) {
+        double others = sums[i].all - sums[i].had;
+        put(part, sums[i].key, (others > 1e-9 ? others : 0) + sums[i].has);
+    }
+}
+
+int accounting_merge(const char *comment, const char *ours, const struct accounting_share *share, struct accounting_share *next,
+                     char out[ACCOUNTING_MAX])
 {
     static const char *const spare[] = {"capture_seconds", "calibrate_seconds", "emulate_seconds", "sandbox", "nodes",
                                         "gpus_per_node", "devices", "iterations", "phase", "assistants"};
     const char *before = accounting_find(comment);
     size_t own = comment ? (before ? (size_t)(before - comment) : strlen(comment)) : 0;
     char part[ACCOUNTING_MAX];
+    bool results = share_of(before).steps > 0 && same(before, ours, "restart");
+    *next = share_of(ours);
     if (before && own >= 2 && !memcmp(before - 2, "; ", 2))
         own -= 2;
-    snprintf(part, sizeof part, "%s", ours);
-    add_hours(part, earlier);
+    snprintf(part, sizeof part, "%s", results && (!next->steps || step_of(before) > step_of(ours)) ? before : ours);
+    if (next->steps)
+        add_up(part, results ? before : NULL, next, share);
     out[0] = 0;
     for (size_t i = 0; own + (own ? 2 : 0) + strlen(part) >= ACCOUNTING_MAX; i++) {
         if (i == sizeof spare / sizeof *spare)

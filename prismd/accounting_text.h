@@ -19,7 +19,7 @@ struct accounting_record {
     const char *phase;   /* asked for */
     const char *step;    /* "12.0" */
     const char *restart; /* SLURM_RESTART_COUNT, or NULL */
-    const char *state;   /* capture, calibrate, emulate; ended */
+    const char *state;   /* begun (or no emulation at all), capture, calibrate, emulate; ended, none */
     double capture_seconds, calibrate_seconds, emulate_seconds; /* wall clock */
     uint32_t iterations;                                        /* of the emulation behind `seconds`; 0 = none yet */
     double iteration_seconds;                                   /* their mean, without the first one */
@@ -32,7 +32,7 @@ struct accounting_record {
 
 /* world x wall-clock hours of all phases: what the full job would have held for the same time. */
 double accounting_gpu_hours(const struct accounting_record *r);
-/* "prism:world=64,...": at most ACCOUNTING_MAX with the NUL. */
+/* "prism:world=64,...": at most ACCOUNTING_MAX with the NUL. The sums are this step's own; begun and none have none. */
 void accounting_print(const struct accounting_record *r, char out[ACCOUNTING_MAX]);
 
 /* The "prism:..." part of a comment (the last one), or NULL. */
@@ -41,10 +41,18 @@ const char *accounting_find(const char *comment);
 bool accounting_value(const char *part, const char *key, char *out, size_t size);
 double accounting_number(const char *part, const char *key); /* NAN when it is not there or no number */
 
-/* Hours that other steps of this start of the job have left in the comment; to be asked once, before a step's first update. */
-double accounting_earlier(const char *comment, const char *ours);
-/* The comment with ours (from accounting_print) in place of what was there; `earlier` is added to emulated_gpu_hours. Keys that
- * people can do without give way, the user's own text never; -1 when it does not fit even so (out is then ""). */
-int accounting_merge(const char *comment, const char *ours, double earlier, char out[ACCOUNTING_MAX]);
+/* What of a step is in the sums of its job's Comment (emulated_gpu_hours, steps, failed): zero before its first update. */
+struct accounting_share {
+    double hours;
+    double steps, failed;
+};
+
+/* The comment with ours (from accounting_print) in it. The job's sums get what ours has more than `share`; the other keys are
+ * those of the step with the highest number. A step of which it is not known whether it is an emulation, or known that it
+ * is none (begun, none), leaves the results of another as they are. What a start of the job before this one (restart) left
+ * is replaced. Keys that people can do without give way, the user's own text never; -1 when it does not fit even so (out is
+ * then ""). After out has been stored, *next is the share. */
+int accounting_merge(const char *comment, const char *ours, const struct accounting_share *share, struct accounting_share *next,
+                     char out[ACCOUNTING_MAX]);
 
 #endif

@@ -358,6 +358,8 @@ static int capture(struct daemon *d)
         remove_payloads(d);
     }
     tasks_put_back(d);
+    if (none)
+        accounting_none();
     if (none && !d->failure.code)
         return 1;
     lead.report.capture_seconds = (double)(clock_now_ns() - began) / 1e9;

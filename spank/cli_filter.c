@@ -22,6 +22,7 @@
 #include "options.h"
 #include "script.h"
 #include "shape.h"
+#include "step_policy.h"
 
 typedef struct slurm_opt_s slurm_opt_t;
 extern char *slurm_option_get(slurm_opt_t *opt, const char *name); /* xmalloc'ed; small, left to the client's exit */
@@ -29,6 +30,7 @@ extern int slurm_option_set(slurm_opt_t *opt, const char *name, const char *valu
 extern bool slurm_option_isset(slurm_opt_t *opt, const char *name);
 extern bool slurm_option_reset(slurm_opt_t *opt, const char *name);
 extern bool slurm_option_set_by_cli(slurm_opt_t *opt, int optval);
+extern int slurm_process_option(slurm_opt_t *opt, int optval, const char *arg, bool set_by_env, bool early_pass) __attribute__((weak));
 extern char *spank_option_get(char *optname);
 extern slurm_conf_t slurm_conf __attribute__((weak));
 extern int error_exit __attribute__((weak)); /* the client's exit code when a plugin refuses */
@@ -308,6 +310,22 @@ static char *command_name(void)
     return name;
 }
 
+/* A step of a job is called prism:PROGRAM where the user has not named it, so that sacct tells it from the plain ones. srun takes
+ * only a name of the command line for the step's, and puts it into SLURM_JOB_NAME, which the step gets back (spank_stepd.c).
+ * srun by itself is a job and its step in one: those keep the name that scripts look for. */
+static void name_step(slurm_opt_t *opt)
+{
+    char *command = command_name(), *name = NULL;
+    const char *of_job = getenv("SLURM_JOB_NAME");
+    unsetenv(CLIENT_JOB_NAME_VARIABLE);
+    if (command && of_job && &slurm_process_option && !slurm_option_set_by_cli(opt, 'J') && asprintf(&name, "prism:%s", command) > 0) {
+        setenv(CLIENT_JOB_NAME_VARIABLE, of_job, 1);
+        slurm_process_option(opt, 'J', name, false, false);
+    }
+    free(name);
+    free(command);
+}
+
 /* A job's tasks run side by side: each of an array has a trace of its own. malloc'ed; takes path over. */
 static char *of_array_task(char *path)
 {
@@ -357,12 +375,18 @@ static int emulate(slurm_opt_t *opt, struct options *o, struct prism_error *err)
     struct shape s;
     char gpu_type[64] = "";
     bool inside = getenv("SLURM_JOB_ID") != NULL;
+    const char *conf = &slurm_conf ? slurm_conf.slurm_conf : NULL;
     if (read_request(opt, &r, gpu_type, sizeof gpu_type, err) || drop_inherited(&r, o, err) || shape_plan(&r, o, &s, err))
+        return -1;
+    uint32_t job = slurm_option_isset(opt, "jobid") ? number_of(opt, "jobid") : variable_number("SLURM_JOB_ID");
+    if (job && step_policy_check(job, s.world, conf, getenv(CLIENT_SITE_CONFIG_VARIABLE), err))
         return -1;
     rewrite_request(opt, &s, gpu_type, inside);
     if (!inside)
         write_comment(opt, o, &s);
     char *trace = find_trace(opt, o, inside);
+    if (inside)
+        name_step(opt);
     client_export(o, &s, trace);
     free(trace);
     if (!inside)

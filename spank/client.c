@@ -70,7 +70,7 @@ void client_export(const struct options *o, const struct shape *s, const char *t
 {
     /* prismd's own settings have no option; they travel with the rest. */
     static const char *const passed[] = {"PRISM_REPORT", "PRISM_RUNNABLE", "PRISM_STAGING", "PRISM_LOG", "PRISM_FAULT",
-                                         "PRISM_NODE_BASE", "PRISM_NODE_COUNT"};
+                                         "PRISM_NODE_BASE", "PRISM_NODE_COUNT", CLIENT_JOB_NAME_VARIABLE};
     char *text = NULL;
     size_t size;
     FILE *packed = open_memstream(&text, &size);

@@ -18,6 +18,8 @@
 #define CLIENT_REAL_VARIABLE "SLURM_PRISM_REAL"
 /* Set while PRISM_TRACE is a default and not the user's. */
 #define CLIENT_DEFAULT_TRACE_VARIABLE "PRISM_TRACE_DEFAULT"
+/* SLURM_JOB_NAME of the job, for a step that has got a name from us. */
+#define CLIENT_JOB_NAME_VARIABLE "PRISM_JOB_NAME"
 /* config= of plugstack.conf, from the SPANK plugin to cli_filter in the same process. */
 #define CLIENT_SITE_CONFIG_VARIABLE "PRISM_SITE_CONFIG"
 /* Holds the pid while cli_filter has done its part, so that the spank plugin notices when a site forgot to configure it. */

@@ -5,7 +5,6 @@
  * options costs one walk over its SPANK variables. A broken prism.conf stops emulated jobs, with a reason, and no others.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <pwd.h>
 #include <stdio.h>
@@ -20,6 +19,7 @@
 
 #include "parse.h"
 #include "policy.h"
+#include "policy_file.h"
 
 typedef struct job_record job_record_t;
 extern char *slurm_xstrdup(const char *text);
@@ -61,47 +61,17 @@ static struct {
 /* PRISM_CONFIG of slurmctld, else prism.conf beside slurm.conf, else the one that `make install` knows. */
 static void find_path(char *path, size_t size)
 {
-    const char *named = getenv("PRISM_CONFIG"), *conf = &slurm_conf ? slurm_conf.slurm_conf : NULL;
-    const char *slash = conf ? strrchr(conf, '/') : NULL;
-    if (named && *named) {
+    const char *named = getenv("PRISM_CONFIG");
+    if (named && *named)
         snprintf(path, size, "%s", named);
-        return;
-    }
-    if (slash) {
-        snprintf(path, size, "%.*s/prism.conf", (int)(slash - conf), conf);
-        if (!access(path, F_OK))
-            return;
-    }
-    snprintf(path, size, "%s", PRISM_CONF_FILE);
-}
-
-static int read_file(const char *path, char *text, size_t size, size_t *len)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    ssize_t n = 0;
-    *len = 0;
-    if (fd < 0)
-        return -1;
-    while (*len < size && (n = read(fd, text + *len, size - *len)) > 0)
-        *len += (size_t)n;
-    int error = errno;
-    close(fd);
-    errno = error;
-    return n < 0 ? -1 : 0;
+    else
+        policy_file_find(&slurm_conf ? slurm_conf.slurm_conf : NULL, NULL, path, size);
 }
 
 static void read_policy(const char *path)
 {
-    static char text[POLICY_FILE_MAX + 1];
-    size_t len;
-    struct prism_error why = {0};
-    site.policy = (struct policy){0};
     site.broken = (struct prism_error){0};
-    if (read_file(path, text, sizeof text, &len))
-        prism_error_set(&site.broken, PRISM_EXIT_USAGE, "%.200s cannot be read (%s)", path, strerror(errno));
-    else if (policy_parse(text, len, &site.policy, &why))
-        prism_error_set(&site.broken, PRISM_EXIT_USAGE, "%.200s: %s", path, why.text);
-    if (site.broken.code)
+    if (policy_file_read(path, &site.policy, &site.broken))
         slurm_error("job_submit/prism: %s: jobs that ask for emulation are refused until it is mended", site.broken.text);
     else
         slurm_info("job_submit/prism: policy read from %s", path);
@@ -223,7 +193,7 @@ int job_submit(job_desc_msg_t *job, uint32_t user, char **message)
     refresh_policy();
     int rc;
     if (site.broken.code) {
-        snprintf(err.text, sizeof err.text, "emulation is off on this cluster until its administrators mend %.900s", site.broken.text);
+        snprintf(err.text, sizeof err.text, POLICY_OFF, site.broken.text);
         rc = refuse(err.text, ESLURM_ACCOUNTING_POLICY, message);
     } else {
         rc = emulated(job, user, &shape, message);

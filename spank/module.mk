@@ -1,5 +1,5 @@
 # prismopt: options and their parsers, and the variables they become, without Slurm; the prism command uses it too.
-$(eval $(call static_library,prismopt,spank,parse.c options.c shape.c policy.c client.c config.c script.c,-DPRISM_CONF_FILE=\"$(sysconfdir)/prism/prism.conf\"))
+$(eval $(call static_library,prismopt,spank,parse.c options.c shape.c policy.c policy_file.c client.c config.c script.c,-DPRISM_CONF_FILE=\"$(sysconfdir)/prism/prism.conf\"))
 $(eval $(call unit_test,spank_config,spank/test,config.c,prismopt common,,-Ispank))
 $(eval $(call unit_test,spank_parse,spank/test,parse.c,prismopt common,,-Ispank))
 $(eval $(call unit_test,spank_policy,spank/test,policy.c,prismopt common,,-Ispank))
@@ -16,10 +16,10 @@ ifneq ($(wildcard $(SLURM_INCLUDE)/slurm/spank.h),)
 SLURM_STAMP := $(OBJ)/.slurm-$(shell cat $(SLURM_INCLUDE)/slurm/slurm_version.h | cksum | cut -d' ' -f1)
 $(SLURM_STAMP):
 	@mkdir -p $(OBJ); rm -f $(OBJ)/.slurm-*; touch $@
-$(call objects,spank,spank_prism.c spank_client.c spank_stepd.c cli_filter.c job_submit.c): $(SLURM_STAMP)
+$(call objects,spank,spank_prism.c spank_client.c spank_stepd.c cli_filter.c step_policy.c job_submit.c): $(SLURM_STAMP)
 # Slurm's symbols come from the process that loads the plugin.
 $(eval $(call shared_library,slurm/spank_prism.so,spank,spank_prism.c spank_client.c spank_stepd.c,prismopt common,$(call SPANK_LDFLAGS,spank_prism),$(SPANK_CFLAGS)))
-$(eval $(call shared_library,slurm/cli_filter_prism.so,spank,cli_filter.c,prismopt common,$(call SPANK_LDFLAGS,cli_filter_prism),$(SPANK_CFLAGS)))
+$(eval $(call shared_library,slurm/cli_filter_prism.so,spank,cli_filter.c step_policy.c,prismopt common,$(call SPANK_LDFLAGS,cli_filter_prism),$(SPANK_CFLAGS)))
 $(eval $(call shared_library,slurm/job_submit_prism.so,spank,job_submit.c,prismopt common,$(call SPANK_LDFLAGS,job_submit_prism),$(SPANK_CFLAGS) -DPRISM_CONF_FILE=\"$(sysconfdir)/prism/prism.conf\"))
 else
 .PHONY: spank-skipped

@@ -8,7 +8,7 @@
 
 /* --- prism.conf --- */
 
-enum key_kind { KEY_NUMBER, KEY_LIST, KEY_NAME, KEY_LICENCES };
+enum key_kind { KEY_NUMBER, KEY_LIST, KEY_NAME, KEY_LICENCES, KEY_REFUSE };
 
 static const struct key {
     const char *name;
@@ -24,6 +24,7 @@ static const struct key {
     {"default-qos", KEY_NAME, offsetof(struct policy, default_qos)},
     {"default-reservation", KEY_NAME, offsetof(struct policy, default_reservation)},
     {"licenses", KEY_LICENCES, offsetof(struct policy, licences)},
+    {"plain-jobs", KEY_REFUSE, offsetof(struct policy, refuse_plain_jobs)},
 };
 #define KEYS (sizeof keys / sizeof *keys)
 
@@ -68,7 +69,7 @@ static int copy_names(struct piece value, bool list, char *out, struct prism_err
 
 static int set_value(const struct key *key, struct piece value, struct policy *p, struct prism_error *why)
 {
-    static const char *const licences[] = {"auto", "all", "none", NULL};
+    static const char *const licences[] = {"auto", "all", "none", NULL}, *const refuse[] = {"allow", "refuse", NULL};
     char *to = (char *)p + key->offset, text[POLICY_VALUE_MAX];
     size_t choice;
     if (value.len >= sizeof text)
@@ -85,6 +86,11 @@ static int set_value(const struct key *key, struct piece value, struct policy *p
         if (parse_choice(text, licences, &choice, why))
             return -1;
         p->licences = (enum policy_licences)choice;
+        return 0;
+    case KEY_REFUSE:
+        if (parse_choice(text, refuse, &choice, why))
+            return -1;
+        *(bool *)to = choice == 1;
         return 0;
     }
     return -1;
@@ -305,7 +311,9 @@ static int check_person(const struct policy *p, const struct policy_job *job, st
 /* A request may name several partitions: the job may land in any of them. */
 static int check_partitions(const struct policy *p, const char *named, struct prism_error *err)
 {
-    for (const char *at = named; p->partitions[0] && at && *at;) {
+    if (!p->partitions[0])
+        return 0;
+    for (const char *at = named; at && *at;) {
         size_t len = strcspn(at, ",");
         if (len && !list_has(p->partitions, at, len))
             return prism_error_set(err, PRISM_EXIT_USAGE, "emulation is not allowed in partition %.*s: use --partition=%.300s",
@@ -323,10 +331,18 @@ static int check_most(uint64_t wanted, uint64_t most, const char *what, const ch
                            (unsigned long long)most, why);
 }
 
+bool policy_limits_steps(const struct policy *p)
+{
+    return p->max_ranks || p->max_gpus || p->partitions[0] || p->users[0] || p->accounts[0] || p->refuse_plain_jobs;
+}
+
 int policy_check(const struct policy *p, const struct policy_job *job, struct prism_error *err)
 {
     if (check_person(p, job, err) || check_partitions(p, job->partition, err))
         return -1;
+    if (job->is_step && job->is_plain && p->refuse_plain_jobs)
+        return prism_error_set(err, PRISM_EXIT_USAGE, "this site emulates only in jobs that were asked for with --prism-emulate (sbatch, "
+                               "salloc), and this one was not");
     if ((p->max_ranks && !job->ranks) || (p->max_gpus && !job->gpus))
         return prism_error_set(err, PRISM_EXIT_USAGE,
                                "this site limits emulated jobs, and the request does not tell its %s: submit it from a host whose "

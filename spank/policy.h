@@ -12,6 +12,7 @@
  *   default-partition = gpu               # for jobs that name none; likewise
  *   default-qos = emulation
  *   default-reservation = prism
+ *   plain-jobs = refuse                   # steps may not be emulated in jobs that were not asked for emulated; default allow
  *   licenses = auto                       # auto: those of prism_rank and prism_gpu that slurm.conf declares; all; none
  *
  * Blank lines and # comments are skipped; an unknown key, a key twice or a value that is not allowed is an error.
@@ -35,6 +36,7 @@ struct policy {
     char partitions[POLICY_VALUE_MAX], users[POLICY_VALUE_MAX], accounts[POLICY_VALUE_MAX]; /* "a,b"; "" = everyone */
     char default_partition[POLICY_VALUE_MAX], default_qos[POLICY_VALUE_MAX], default_reservation[POLICY_VALUE_MAX];
     enum policy_licences licences;
+    bool refuse_plain_jobs;
 };
 
 /* text need not end with a NUL. -1: err names the line; *policy is then unchanged. */
@@ -78,9 +80,14 @@ struct policy_job {
     const char *user, *account, *partition; /* NULL = not known, not named */
     uint64_t ranks, gpus;                   /* 0 = not known */
     uint64_t rank_licences, gpu_licences;   /* as declared; 0 = not declared */
+    bool is_step, is_plain; /* a step of a job that runs; of one that was not asked for emulated */
 };
 /* -1: err holds the line for the user: what is asked for, what is allowed. The licences are checked only where they count. */
 int policy_check(const struct policy *policy, const struct policy_job *job, struct prism_error *err);
+/* Is there anything in it that a step could break? */
+bool policy_limits_steps(const struct policy *policy);
+/* The line for users of a broken file, with what is wrong in it. */
+#define POLICY_OFF "emulation is off on this cluster until its administrators mend %.900s"
 
 /* The user's own licences ("a:2,b"; NULL = none) with prism_rank:N and prism_gpu:N behind; those that the user wrote
  * for these two are dropped. Returns 0; -1 when the user's list cannot be added to (alternatives "a|b") or out is too

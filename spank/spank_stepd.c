@@ -135,6 +135,9 @@ void stepd_task_init(spank_t spank)
     }
     spank_unsetenv(spank, CLIENT_PACKED_VARIABLE);
     spank_unsetenv(spank, CLIENT_REAL_VARIABLE);
+    if (spank_getenv(spank, CLIENT_JOB_NAME_VARIABLE, text, sizeof text) == ESPANK_SUCCESS)
+        set(spank, "SLURM_JOB_NAME", text);
+    spank_unsetenv(spank, CLIENT_JOB_NAME_VARIABLE);
     set_place(spank, job, step);
     set(spank, "PRISM_PRISMD", plugin_conf.prismd);
     set(spank, "PRISM_PLUGIN_VERSION", PRISM_VERSION);

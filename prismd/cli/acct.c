@@ -102,7 +102,7 @@ static void put_text(json_t *to, const char *name, const char *text)
 static json_t *results_json(const char *part)
 {
     static const char *const whole[] = { "world", "nodes", "gpus_per_node", "devices", "sandbox_ranks", "assistants",
-                                         "iterations", "peak_memory_bytes", "exit_code" };
+                                         "iterations", "peak_memory_bytes", "exit_code", "steps", "failed" };
     static const char *const real[] = { "iteration_seconds", "prediction_error", "emulated_gpu_hours", "capture_seconds",
                                         "calibrate_seconds", "emulate_seconds" };
     static const char *const text[] = { "sandbox", "phase", "step", "restart", "state", "trace_id", "exit_origin" };

@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "acct.h"
@@ -19,6 +21,7 @@
 
 #define CALL_SECONDS  5 /* for one question to slurmctld */
 #define RETRY_SECONDS 2
+#define TURN_SECONDS  2 /* for other steps of the job */
 #define END_SECONDS   8 /* of trying after the end of the input; prismd waits for ten */
 
 struct store {
@@ -27,7 +30,7 @@ struct store {
     char part[ACCOUNTING_MAX + 2]; /* of a line that is still coming */
     size_t part_len;
     bool fresh, ended;
-    double earlier; /* hours of other steps; < 0 = not known yet */
+    struct accounting_share share; /* of this step in the job's sums */
     char why[256];  /* the last attempt failed */
 };
 
@@ -91,20 +94,37 @@ static int write_comment(struct store *s, const char *comment, struct bytes *err
     return code == 0 ? 0 : fail(s, "scontrol", code, err);
 }
 
+/* Steps of a job that run at once change its Comment one after the other: they have their first node in common. The abstract
+ * socket goes with its process. One who only stands in the way is not waited for for long. */
+static int take_turn(const struct store *s)
+{
+    struct sockaddr_un name = { .sun_family = AF_UNIX };
+    snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, "prism-acct-%u-%.60s", (unsigned)getuid(), s->job);
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    int64_t until = clock_now_ns() + TURN_SECONDS * NSEC_PER_SEC;
+    while (fd >= 0 && bind(fd, (struct sockaddr *)&name, sizeof(name)) != 0 && errno == EADDRINUSE && clock_now_ns() < until)
+        clock_sleep_until_ns(clock_now_ns() + NSEC_PER_SEC / 100);
+    return fd;
+}
+
 static int store(struct store *s)
 {
     struct bytes comment = { 0 }, err = { 0 };
+    struct accounting_share share;
     char merged[ACCOUNTING_MAX];
+    int turn = take_turn(s);
     int rc = read_comment(s, &comment, &err);
     if (rc == 0) {
-        if (s->earlier < 0)
-            s->earlier = accounting_earlier((char *)comment.data, s->line);
-        rc = accounting_merge((char *)comment.data, s->line, s->earlier, merged);
+        rc = accounting_merge((char *)comment.data, s->line, &s->share, &share, merged);
         if (rc != 0)
             snprintf(s->why, sizeof(s->why), "the job's own comment leaves no room for the results");
     }
-    if (rc == 0)
+    if (rc == 0 && strcmp(merged, (char *)comment.data) != 0)
         rc = write_comment(s, merged, &err);
+    if (rc == 0)
+        s->share = share;
+    if (turn >= 0)
+        close(turn);
     bytes_free(&comment);
     bytes_free(&err);
     return rc;
@@ -125,7 +145,7 @@ static void prepare(void)
 
 int acct_store(const char *job)
 {
-    struct store s = { .job = job, .earlier = -1 };
+    struct store s = { .job = job };
     int64_t give_up = INT64_MAX;
     int rc = 0;
     prepare();

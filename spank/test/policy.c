@@ -59,6 +59,7 @@ static void test_file_refused(void **state)
     refused("[policy]\npartitions = a,\n", "a name is missing");
     refused("[policy]\ndefault-partition = a,b\n", "one name");
     refused("[policy]\ndefault-qos =\n", "a name is missing");
+    refused("[policy]\nplain-jobs = no\n", "one of allow, refuse is allowed");
     refused("[policy]\nlicenses = some\n", "one of auto, all, none is allowed");
     char long_text[2 * POLICY_VALUE_MAX];
     snprintf(long_text, sizeof long_text, "[policy]\nusers = %0*d\n", POLICY_VALUE_MAX, 0);
@@ -203,6 +204,14 @@ static void test_decisions(void **state)
     many.rank_licences = 65;
     many.gpu_licences = 64;
     check(&none, &many, "64 prism_gpu licences are all");
+    struct policy jobs_only = parsed("[policy]\nplain-jobs = refuse\n");
+    check(&jobs_only, &(struct policy_job){.ranks = 8, .is_plain = true}, NULL); /* a job that asks now */
+    check(&jobs_only, &(struct policy_job){.ranks = 8, .is_step = true}, NULL);
+    check(&jobs_only, &(struct policy_job){.ranks = 8, .is_step = true, .is_plain = true}, "this site emulates only in jobs");
+    check(&none, &(struct policy_job){.ranks = 8, .is_step = true, .is_plain = true}, NULL);
+    assert_true(policy_limits_steps(&jobs_only) && policy_limits_steps(&p) && !policy_limits_steps(&none));
+    struct policy defaults = parsed("[policy]\ndefault-qos = q\nlicenses = none\nplain-jobs = allow\n");
+    assert_false(policy_limits_steps(&defaults));
 }
 
 static void test_strings(void **state)

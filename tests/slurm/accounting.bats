@@ -93,6 +93,73 @@ P
     echo "$job" >batch.job
 }
 
+@test "steps at once, helpers before, between and behind: sums of all, results of the last; names of steps" {
+    cat >job.sh <<'S'
+#!/bin/bash
+#SBATCH -N 2 --ntasks-per-node=4 --gpus-per-node=4 --output=many.out --comment=mine --job-name=many
+#SBATCH --prism-emulate --prism-sandbox=0,5 --prism-assistants=0 --prism-gpus-per-node=4
+srun mkdir -p results
+squeue -h -j "$SLURM_JOB_ID" -o 'helper: %k'
+srun --overlap --prism-trace="$PWD/first" "$looper" fault 4 100 &
+within() { for try in $(seq 200); do squeue -h -s -j "$SLURM_JOB_ID" | grep -qF "$1" && return; sleep 0.1; done; }
+within "$SLURM_JOB_ID.1"
+srun --overlap -J "a name" --prism-trace="$PWD/second" sh -c 'echo "job $SLURM_JOB_NAME"; exec "$looper" fault 4 100' &
+wait
+srun --prism-emulate=0 sh -c 'echo "plain $SLURM_JOB_NAME"'
+srun -n 8 sh -c 'sleep 2; echo "helper $SLURM_JOB_NAME"; exit 3'
+srun --prism-trace="$PWD/none" --prism-phase=emulate "$looper" fault 4
+squeue -h -j "$SLURM_JOB_ID" -o 'failed: %k'
+srun --prism-trace="$PWD/first" "$looper" fault 4 100
+srun mkdir -p results/more
+S
+    run inside sbatch --wait job.sh
+    [ "$status" -eq 0 ] || { cat many.out; false; }
+    job=$(last_job)
+    comment "$job" >comment
+    python3 - "$job" <<'P' || { cat comment many.out; false; }
+import json, sys
+job = sys.argv[1]
+def pairs_of(comment):
+    own, part = comment.strip().split("; prism:")
+    assert own == "mine" and len(comment) < 1024, comment
+    return dict(pair.split("=", 1) for pair in part.split(","))
+lines = [line.strip() for line in open("many.out")]
+def said(what):
+    return pairs_of([line for line in lines if line.startswith(what)][0].removeprefix(what))
+start, failed, end = said("helper: "), said("failed: "), pairs_of(open("comment").read())
+assert start["state"] == "none" and start["exit_code"] == "0" and "emulated_gpu_hours" not in start and "steps" not in start, start
+assert failed["step"] == job + ".5" and failed["exit_origin"] == "prism" and failed["steps"] == "3" and failed["failed"] == "1", failed
+assert end["step"] == job + ".6" and end["state"] == "ended" and end["exit_code"] == "0" and end["iterations"] == "4", end
+assert end["steps"] == "4" and end["failed"] == "1", end
+assert end["trace_id"] == json.load(open("first/report.json"))["trace_id"], end
+# Hours of the emulated steps and of nothing else: the second's are in its report and the last one's are, the first one's were about
+# the second's, the one that was refused held next to nothing.
+def hours(trace):
+    return 8 * sum(json.load(open(trace + "/report.json"))["phases"].values()) / 3600
+before, all = float(failed["emulated_gpu_hours"]), float(end["emulated_gpu_hours"])
+assert 1.05 * hours("second") < before < 5 * hours("second"), (hours("second"), before)
+assert abs(all - before - hours("first")) < 1e-4 * all, (all, before, hours("first"))
+P
+    output=$(cat many.out)
+    has "job a name"
+    has "plain many"
+    has "helper many"
+    names() { inside sacct -n -P -j "$job" -o JobID,JobName >names && [ "$(wc -l <names)" -eq 10 ]; }
+    within 20 names || { cat names; false; }
+    diff names - <<E
+$job|many
+$job.batch|batch
+$job.0|prism:mkdir
+$job.1|prism:looper
+$job.2|a name
+$job.3|sh
+$job.4|prism:sh
+$job.5|prism:looper
+$job.6|prism:looper
+$job.7|prism:mkdir
+E
+}
+
 @test "sreport counts emulated GPU-hours per account" {
     [ -e "$PRISM_BUILD/test/roll" ] || skip "there is no slurm/slurmdb.h to build the helper with"
     # Half an hour of eight GPUs, in the hour before this one.

@@ -120,6 +120,69 @@ field() { inside scontrol show job "$(last_job)" | tr -s ' ' '\n' | sed -n "s/^$
     inside scontrol delete ReservationName=prism
 }
 
+# step SALLOC_ARGUMENTS... -- SRUN_ARGUMENTS...: a step in an allocation, by itself in one of eight GPUs
+plain=(-N2 --gpus-per-node=4)
+step() {
+    local allocation=()
+    while [ "$1" != -- ]; do allocation+=("$1"); shift; done
+    shift
+    [ "${#allocation[@]}" -gt 0 ] || allocation=("${plain[@]}")
+    run inside salloc "${allocation[@]}" srun "$@" echo ran
+}
+step_runs() {
+    step "$@"
+    [ "$status" -eq 0 ]
+    has ran
+}
+step_refused() { # TEXT step's arguments
+    local text=$1
+    shift
+    step "$@"
+    [ "$status" -eq 255 ] || { echo "$* ended with $status: $output"; return 1; }
+    says "$text"
+    has_not '^ran$'
+}
+
+@test "a step in an allocation that was asked for plainly, or smaller, keeps to the same" {
+    policy 'max-ranks = 64'
+    step_refused "prism: 128 ranks are asked for, 64 are the most that this site allows to emulate" -- --prism-emulate=128
+    step_refused "prism: 128 ranks" --prism-emulate=64 -- --prism-emulate=128
+    step_runs -- --prism-emulate=64
+    policy 'max-gpus = 7'
+    step_refused "prism: 8 GPUs are asked for, 7 are the most" -- --prism-emulate=64
+    policy 'max-gpus = 8'
+    step_runs -- --prism-emulate=64
+    policy 'users = somebody'
+    step_refused "prism: emulation is not allowed for user $(id -un)" -- --prism-emulate=8
+    policy 'accounts = other'
+    step_refused "with account prism: it is for the accounts other" -- --prism-emulate=8
+    policy 'accounts = prism'
+    step_runs -- --prism-emulate=8
+    policy 'partitions = debug'
+    step_refused "prism: emulation is not allowed in partition main: use --partition=debug" -- --prism-emulate=8
+    step_runs -p debug "${plain[@]}" -- --prism-emulate=8
+    step_runs -- --prism-emulate=0
+    policy 'plain-jobs = refuse'
+    step_refused "prism: this site emulates only in jobs that were asked for with --prism-emulate" -- --prism-emulate=8
+    step_runs --prism-emulate=8 -- --prism-emulate=8
+    step_runs -- --prism-sandbox=0
+    policy 'max-ranks = lots'
+    step_refused "emulation is off on this cluster until its administrators mend $conf: line 2" -- --prism-emulate=8
+    step_runs -- -n1
+}
+
+@test "variables of the user's do not change what a step's job is; --jobid from outside, too" {
+    policy 'partitions = debug' 'accounts = other'
+    run inside salloc -N1 env SLURM_JOB_PARTITION=debug SLURM_JOB_ACCOUNT=other PRISM_CONFIG=/dev/null srun --prism-emulate=8 echo ran
+    [ "$status" -eq 255 ]
+    says "prism: emulation is not allowed for user"
+    has_not '^ran$'
+    run inside salloc -N1 env -u SLURM_JOB_ID bash -c 'srun --jobid=$SLURM_JOBID --prism-emulate=8 echo ran'
+    [ "$status" -eq 255 ]
+    says "prism: emulation is not allowed for user"
+    has_not '^ran$'
+}
+
 @test "a broken prism.conf refuses emulated jobs with its line, and no others notice" {
     policy 'max-ranks = lots'
     refused "prism: emulation is off on this cluster until its administrators mend $conf: line 2: max-ranks: 'lots' is not a number" \
