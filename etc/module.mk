@@ -8,6 +8,12 @@ SLURM_PLUGINS ?= $(firstword $(wildcard /usr/lib/*/slurm-wlm /usr/lib/*/slurm /u
 # Jobs of prism synth, where the command looks for them: ../share/prism/synth.
 SYNTH_PRESETS := $(patsubst etc/synth/%,$(B)/share/prism/synth/%,$(wildcard etc/synth/*.conf))
 ALL += $(SYNTH_PRESETS)
+# The workload that capture at full scale is measured with, where an installed moetrain finds it.
+MOETRAIN_PRESETS := $(patsubst etc/moetrain/%,$(B)/share/prism/moetrain/%,$(wildcard etc/moetrain/*.conf))
+ALL += $(MOETRAIN_PRESETS)
+$(MOETRAIN_PRESETS): $(B)/share/prism/moetrain/%: etc/moetrain/%
+	@mkdir -p $(@D)
+	@cp $< $@
 $(SYNTH_PRESETS): $(B)/share/prism/synth/%: etc/synth/%
 	@mkdir -p $(@D)
 	@cp $< $@
@@ -23,6 +29,7 @@ install-prism: all
 	install -m 755 $(LIB)/libprism.so $(DESTDIR)$(libdir)
 	install -m 644 README.md CHANGELOG.md LICENSE docs/slurm.md docs/report.md $(DESTDIR)$(datadir)/doc/prism
 	install -D -m 644 -t $(DESTDIR)$(datadir)/prism/synth $(SYNTH_PRESETS)
+	install -D -m 644 -t $(DESTDIR)$(datadir)/prism/moetrain $(MOETRAIN_PRESETS)
 	install -d $(DESTDIR)$(datadir)/doc/prism/examples
 	for name in slurm.conf plugstack.conf; do \
 	    sed 's|@PLUGINS@|$(libdir)/prism/slurm|; s|@LIBRARY@|$(libdir)|; s|@BIN@|$(bindir)|; s|@SLURM_PLUGINS@|$(SLURM_PLUGINS)|' \
@@ -32,4 +39,4 @@ install-prism: all
 uninstall: uninstall-prism
 uninstall-prism:
 	rm -f $(addprefix $(DESTDIR)$(bindir)/,$(notdir $(PRISM_PROGRAMS))) $(DESTDIR)$(libdir)/libprism.so
-	rm -rf $(DESTDIR)$(datadir)/doc/prism $(DESTDIR)$(datadir)/prism/synth
+	rm -rf $(DESTDIR)$(datadir)/doc/prism $(DESTDIR)$(datadir)/prism/synth $(DESTDIR)$(datadir)/prism/moetrain

@@ -9,6 +9,7 @@
 #include "prismd/collective.h"
 #include "prismd/link.h"
 #include "prismd/place.h"
+#include "prismd/progress.h"
 #include "prismd/record.h"
 #include "prismd/registry.h"
 #include "prismd/sched.h"
@@ -109,6 +110,7 @@ static int on_comm_init(struct daemon *d, struct rank *r, const struct msg_comm_
 
 static void on_opened(struct daemon *d, struct group *g)
 {
+    progress_opened();
     sched_opened(d, g->rank);
 }
 

@@ -249,6 +249,14 @@ bool link_speaks(const struct daemon *d)
     return true;
 }
 
+uint32_t link_nodes_here(const struct daemon *d)
+{
+    uint32_t n = 1;
+    for (uint32_t i = 0; d->link && i < d->link->nodes; i++)
+        n += i != d->conf->node && (!strncmp(d->link->peers[i].address, "127.", 4) || !strcmp(d->link->peers[i].address, "::1"));
+    return n;
+}
+
 const char *link_address(const struct daemon *d, uint32_t node)
 {
     return d->link && node < d->link->nodes ? d->link->peers[node].address : "127.0.0.1";

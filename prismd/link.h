@@ -34,6 +34,7 @@ enum link_type {
     LINK_STUCK,     /* to the coordinator: none of this node's ranks can go on, or one can again (hang.c) */
     LINK_NODE_SUM,  /* to an all-reduce's home: what a node's members have put in, as one (collective.c) */
     LINK_NODE_RESULT, /* from the home: the output of all of them (collective.c) */
+    LINK_PROGRESS,  /* to the coordinator: how far this node's ranks are (progress.c) */
     LINK_TYPES
 };
 
@@ -59,6 +60,9 @@ uint32_t link_lost(const struct daemon *d);
 bool link_coordinator_lost(const struct daemon *d); /* as a follower sees it */
 /* Who tells the user of a failure: the coordinator, or when it is lost the lowest node that is left. */
 bool link_speaks(const struct daemon *d);
+
+/* Nodes of the run on this machine, this one included, as far as addresses tell. */
+uint32_t link_nodes_here(const struct daemon *d);
 
 /* Numeric address of another node. */
 const char *link_address(const struct daemon *d, uint32_t node);

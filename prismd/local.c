@@ -21,11 +21,13 @@
 #include "prismd/emulate.h"
 #include "prismd/enough.h"
 #include "prismd/hang.h"
+#include "prismd/limits.h"
 #include "prismd/link.h"
 #include "prismd/listen.h"
 #include "prismd/movers.h"
 #include "prismd/place.h"
 #include "prismd/pmix.h"
+#include "prismd/progress.h"
 #include "prismd/rank.h"
 #include "prismd/result.h"
 #include "prismd/sched.h"
@@ -276,6 +278,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
         sched_tick(d);
         stall_tick(d);
         hang_tick(d);
+        progress_tick(d);
         enough_tick(d);
         finish_if_over(d);
     }
@@ -338,6 +341,15 @@ static void make_ranks(struct daemon *d, const struct local_phase *p)
     }
 }
 
+static int check_limits(struct daemon *d, struct prism_error *err)
+{
+    struct limits limits = limits_read();
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < d->conf->world; i++)
+        n += d->ranks[i] != NULL;
+    return limits_check(&limits, d->conf->world, n, link_nodes_here(d), !d->conf->node, err);
+}
+
 void local_begin(struct daemon *d, const struct local_phase *p, local_done done)
 {
     struct prism_error err = {0};
@@ -356,8 +368,9 @@ void local_begin(struct daemon *d, const struct local_phase *p, local_done done)
     sched_begin(d, p->kind == PHASE_CAPTURE ? d->conf->runnable : 0);
     stall_begin(d);
     hang_begin(d);
+    progress_begin(d);
     enough_begin(d);
-    int rc = p->kind == PHASE_CAPTURE ? board_create(d, &err) || capture_begin(d, &err) : emulate_begin(d, p->live, p->nlive, &err);
+    int rc = p->kind == PHASE_CAPTURE ? check_limits(d, &err) || board_create(d, &err) || capture_begin(d, &err) : emulate_begin(d, p->live, p->nlive, &err);
     if (!rc)
         rc = pmix_begin(d, p->live, p->nlive, &err);
     struct timeval tick = {0, SCHED_QUIET_MS * 1000};

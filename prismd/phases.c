@@ -273,6 +273,7 @@ static int finish_capture(struct daemon *d, struct prism_error *err)
                                "%s ended without calling NCCL: there is nothing to emulate (is it statically linked, or does it "
                                "communicate by other means?)",
                                d->conf->argv[0]);
+    graph_share(d->graph); /* this node's own ranks: the others' came so */
     int rc = enough_reached() ? graph_check_truncated(d->graph, err) : graph_check(d->graph, err);
     if (rc || graph_find_iterations(d->graph, err))
         return -1;

@@ -14,6 +14,7 @@ static struct {
     pthread_mutex_t mutex;
     pthread_cond_t wake;
     bool running, stop;
+    int seconds;
 } watchdog = {.mutex = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER};
 
 static const char *const kind_names[GROUP_KINDS] = {"world",         "tensor",      "data",
@@ -140,7 +141,7 @@ static void *watch(void *argument)
     clock_gettime(CLOCK_REALTIME, &next);
     pthread_mutex_lock(&watchdog.mutex);
     while (!watchdog.stop) {
-        next.tv_sec++;
+        next.tv_sec += watchdog.seconds;
         while (!watchdog.stop && pthread_cond_timedwait(&watchdog.wake, &watchdog.mutex, &next) == 0)
             ;
         if (!watchdog.stop)
@@ -150,8 +151,11 @@ static void *watch(void *argument)
     return NULL;
 }
 
-static void start_watchdog(struct groups *groups)
+void groups_watch(struct groups *groups, int seconds)
 {
+    if (seconds < 1 || !groups->of[GROUP_WORLD].comm)
+        return;
+    watchdog.seconds = seconds;
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, 256 * 1024);
@@ -182,7 +186,6 @@ void groups_create(struct groups *groups, const struct layout *layout, struct bo
         join(bootstrap, group_at(groups, i), i);
     for (int i = by_id; i < GROUP_KINDS + waiting; i++)
         split(groups, layout, group_at(groups, i), i);
-    start_watchdog(groups);
 }
 
 void groups_destroy(struct groups *groups)

@@ -41,10 +41,13 @@ struct groups {
     struct group *forward_previous, *forward_next, *backward_previous, *backward_next;
 };
 
-/* Create all communicators (collective), and start the watchdog: a thread that looks for asynchronous errors
- * once a second and ends the process with a message. */
+/* Create all communicators (collective). */
 void groups_create(struct groups *groups, const struct layout *layout, struct bootstrap *bootstrap,
                    bool use_split, int waiting);
+
+/* Start the watchdog: a thread that looks for asynchronous errors every so many seconds and ends the process with a
+ * message. Nothing happens with 0 seconds, or alone. */
+void groups_watch(struct groups *groups, int seconds);
 
 /* Stop the watchdog, destroy the communicators (collective). */
 void groups_destroy(struct groups *groups);

@@ -94,6 +94,7 @@ int main(int argc, char **argv)
     choose_device(bootstrap);
     trainer.layout = layout_make(rank, world, (int)options.tp, (int)options.pp, (int)options.ep);
     groups_create(&trainer.groups, &trainer.layout, bootstrap, options.use_split, (int)options.wait_streams);
+    groups_watch(&trainer.groups, (int)options.watchdog);
     trainer_create(&trainer);
     train(&trainer);
     trainer_destroy(&trainer);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum kind { KIND_LONG, KIND_DOUBLE, KIND_FLAG, KIND_RANKS };
+enum kind { KIND_LONG, KIND_DOUBLE, KIND_FLAG, KIND_RANKS, KIND_FILE };
 
 struct option {
     const char *name;
@@ -67,8 +67,10 @@ static const struct option table[] = {
     LONG(exit_code, "exit-code", 3, 0, 255, "... with this code"),
     LONG(store_timeout, "store-timeout", 300, 1, 86400, "seconds to wait for the store and for other ranks"),
     FLAG(use_split, "use-split", "make groups with ncclCommSplit instead of an unique id each"),
+    LONG(watchdog, "watchdog", 1, 0, 86400, "seconds between looks for asynchronous NCCL errors; 0: no such thread"),
     {"print-ranks", KIND_RANKS, offsetof(struct options, print_ranks), 0, 0, 0,
      "ranks that print: all, or 0,4-7"},
+    {"options", KIND_FILE, 0, 0, 0, 0, "read options from a file: one a line, NAME = VALUE or NAME; # begins a comment"},
 };
 
 enum { OPTIONS = sizeof table / sizeof *table };
@@ -205,10 +207,39 @@ static const struct option *find_option(const char *name, size_t length)
     return NULL;
 }
 
-int options_parse(struct options *options, int argc, char **argv, char *error, size_t error_size)
+static int parse_arguments(struct options *options, int argc, char **argv, bool in_file, char *error,
+                           size_t error_size);
+
+/* The lines of the file as arguments. What they hold is kept: values may be pointed at. */
+static int parse_file(struct options *options, const char *path, char *error, size_t error_size)
 {
-    set_defaults(options);
-    for (int i = 1; i < argc; i++) {
+    enum { LINES = 256, LENGTH = 512 };
+    static char lines[LINES][LENGTH + 2];
+    char *arguments[LINES], line[LENGTH];
+    int count = 0;
+    FILE *file = fopen(path, "r");
+    if (!file)
+        return fail(error, error_size, "--options: %s: %s", path, strerror(errno));
+    while (count < LINES && fgets(line, sizeof line, file)) {
+        char *out = lines[count];
+        line[strcspn(line, "#\n")] = '\0';
+        *out++ = '-';
+        *out++ = '-';
+        for (const char *in = line; *in; in++)
+            if (*in != ' ' && *in != '\t')
+                *out++ = *in;
+        *out = '\0';
+        if (lines[count][2])
+            arguments[count] = lines[count], count++;
+    }
+    fclose(file);
+    return parse_arguments(options, count, arguments, true, error, error_size);
+}
+
+static int parse_arguments(struct options *options, int argc, char **argv, bool in_file, char *error,
+                           size_t error_size)
+{
+    for (int i = 0; i < argc; i++) {
         char *argument = argv[i];
         if (strcmp(argument, "--help") == 0 || strcmp(argument, "-h") == 0)
             return 1;
@@ -227,14 +258,28 @@ int options_parse(struct options *options, int argc, char **argv, char *error, s
         }
         if (value)
             value++;
-        else if (++i < argc)
+        else if (!in_file && ++i < argc)
             value = argv[i];
         else
             return fail(error, error_size, "--%s needs a value", option->name);
+        if (option->kind == KIND_FILE) {
+            int rc = in_file ? fail(error, error_size, "--options: a file cannot name another")
+                             : parse_file(options, value, error, error_size);
+            if (rc != 0)
+                return rc;
+            continue;
+        }
         if (set_option(options, option, value, error, error_size) != 0)
             return -1;
     }
-    return check_shape(options, error, error_size);
+    return 0;
+}
+
+int options_parse(struct options *options, int argc, char **argv, char *error, size_t error_size)
+{
+    set_defaults(options);
+    int rc = parse_arguments(options, argc - 1, argv + 1, false, error, error_size);
+    return rc ? rc : check_shape(options, error, error_size);
 }
 
 int options_check_world(const struct options *o, int world, char *error, size_t error_size)
@@ -271,10 +316,11 @@ void options_help(void)
                  o->kind == KIND_FLAG     ? ""
                  : o->kind == KIND_DOUBLE ? "=X"
                  : o->kind == KIND_RANKS  ? "=LIST"
+                 : o->kind == KIND_FILE   ? "=FILE"
                                           : "=N");
         if (o->kind == KIND_RANKS)
             snprintf(fallback, sizeof fallback, " (0)");
-        else if (o->kind != KIND_FLAG && o->fallback >= o->least)
+        else if (o->kind != KIND_FLAG && o->kind != KIND_FILE && o->fallback >= o->least)
             snprintf(fallback, sizeof fallback, " (%.12g)", o->fallback);
         printf("  %-20s %s%s\n", name, o->help, fallback);
     }

@@ -24,8 +24,9 @@ struct options {
     long crash_rank, crash_at, exit_rank, exit_at, exit_code;
     /* start-up and output */
     long store_timeout; /* seconds */
+    long watchdog;      /* seconds; 0: none */
     bool use_split;
-    char *print_ranks; /* "all" or a list such as "0,4-7"; points into argv */
+    char *print_ranks; /* "all" or a list such as "0,4-7"; points into argv, or lives as long as the process */
 };
 
 /* Parse argv. On error writes one line (which names the option) into error and returns -1. Returns 1 if

@@ -9,13 +9,13 @@
 #define BLOCK_MAX 4096u /* nodes; a program without passes is cut all the same */
 
 /* The passes of a pipeline end with a send, alone or grouped with the next receive. */
-uint32_t block_end(const struct graph_rank *r, uint32_t from)
+uint32_t block_end(const struct graph_rank *r, uint32_t from, bool at_sends)
 {
     uint32_t most = r->nnodes - from > BLOCK_MAX ? from + BLOCK_MAX : r->nnodes;
     for (uint32_t i = 0; r->niterations && i <= r->niterations; i++)
         if (r->iterations[i] > from && r->iterations[i] < most)
             most = r->iterations[i];
-    for (uint32_t i = from; i < most; i++) {
+    for (uint32_t i = from; at_sends && i < most; i++) {
         const struct graph_node *n = &r->nodes[i];
         if (n->kind == GRAPH_COMM && i - from + 1 >= BLOCK_MIN)
             for (uint32_t p = 0; p < n->nparts; p++)
@@ -34,15 +34,31 @@ uint32_t block_end(const struct graph_rank *r, uint32_t from)
         for (uint32_t p = 0; p < r->nodes[i].nparts; p++)                                                    \
     put(out, r->parts[r->nodes[i].first_part + p].value)
 
+/* Sends to members 0, 1, 2 ... size - 1 and receives from them likewise, and nothing else. */
+static bool block_is_exchange(const struct graph_rank *r, const struct graph_node *n, uint32_t size)
+{
+    uint32_t sends = 0, receives = 0;
+    if (n->nparts != 2 * (uint64_t)size)
+        return false;
+    for (uint32_t p = 0; p < n->nparts; p++) {
+        const struct graph_part *part = &r->parts[n->first_part + p];
+        enum graph_feeds feeds = graph_feeds(part->op);
+        if (feeds < GRAPH_FEEDS_SEND || part->peer != (int32_t)(feeds == GRAPH_FEEDS_SEND ? sends++ : receives++))
+            return false;
+    }
+    return sends == size && receives == size;
+}
+
 static void put_peers(struct bytes *out, const struct graph *g, const struct graph_rank *r, uint32_t from, uint32_t to)
 {
     for (uint32_t i = from; i < to; i++) {
         const struct graph_node *n = &r->nodes[i];
         struct graph_member m = n->comm < r->ncomms ? r->comms[n->comm] : (struct graph_member){-1, -1};
         uint32_t size = m.global >= 0 ? g->comms[m.global].size : 0;
+        bool numbered = size && block_is_exchange(r, n, size);
         for (uint32_t p = 0; p < n->nparts; p++) {
             const struct graph_part *part = &r->parts[n->first_part + p];
-            bytes_put_u32(out, (uint32_t)block_relative(part->op, part->peer, m.rank, size));
+            bytes_put_u32(out, numbered ? (uint32_t)part->peer | BLOCK_NUMBERED : (uint32_t)block_relative(part->op, part->peer, m.rank, size));
         }
     }
 }

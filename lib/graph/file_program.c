@@ -108,7 +108,7 @@ static int complete(struct file_program *p)
             continue;
         n->ordinal += next[n->comm]++;
         for (uint32_t k = n->first_part; k < n->first_part + n->nparts; k++)
-            p->by_place[n->comm] |= graph_feeds(r->parts[k].op) >= GRAPH_FEEDS_SEND;
+            p->by_place[n->comm] |= graph_feeds(r->parts[k].op) >= GRAPH_FEEDS_SEND && r->parts[k].peer < BLOCK_NUMBERED;
     }
     free(next);
     return 0;

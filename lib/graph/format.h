@@ -99,8 +99,8 @@ int chunk_contents(struct ZSTD_DCtx_s *zstd, const void *data, const struct chun
  * expected; updated. Groups on communicators the rank is no member of keep their peers as they are. */
 void block_put(struct bytes *out, const struct graph *g, const struct graph_rank *r, uint32_t from, uint32_t to,
                uint32_t *next);
-/* Where the block that begins at node `from` ends: at iterations, and where passes of micro-batches end. */
-uint32_t block_end(const struct graph_rank *r, uint32_t from);
+/* Where the block that begins at node `from` ends: where iterations do, and with at_sends where passes of micro-batches end. */
+uint32_t block_end(const struct graph_rank *r, uint32_t from, bool at_sends);
 /* Sizes of a block; false: its length is another. */
 bool block_sizes(const struct bytes *raw, uint32_t *nnodes, uint32_t *nparts);
 /* Fill nodes and parts (peers still relative, counts 0) that come after `parts_before` others. */

@@ -41,6 +41,8 @@ struct program { /* ranks with these arrays, and these places in their communica
 struct output {
     const struct graph *g;
     struct bytes *out;
+    bool at_sends;    /* blocks end where passes do, too */
+    uint32_t nblocks; /* distinct */
     ZSTD_CCtx *zstd;
     struct bytes raw, list, frame;
     struct chunks chunks;
@@ -87,6 +89,7 @@ static struct chunk_key put(struct output *o, struct bytes *raw, uint32_t type, 
             abort();
         c.stored = (uint32_t)stored;
         chunk_put(o->out, &c, o->frame.data);
+        o->nblocks += type == CHUNK_BLOCK;
         chunks_add(&o->chunks, &c);
     }
     bytes_clear(raw);
@@ -111,7 +114,7 @@ static struct chunk_key put_program(struct output *o, const struct graph_rank *r
     bytes_clear(&o->list);
     clear_next(o, r->ncomms);
     for (uint32_t from = 0, to; from < r->nnodes; from = to, nblocks++) {
-        to = block_end(r, from);
+        to = block_end(r, from, o->at_sends);
         block_put(&o->raw, o->g, r, from, to, o->next);
         struct chunk_key key = put(o, &o->raw, CHUNK_BLOCK, 0, 0);
         bytes_put(&o->list, key.bytes, sizeof key.bytes);
@@ -298,9 +301,10 @@ static void free_tables(struct output *o)
     }
 }
 
-void graph_write(const struct graph *g, struct bytes *out)
+/* Returns how many blocks there are. */
+static uint32_t write_cut(const struct graph *g, bool at_sends, struct bytes *out)
 {
-    struct output o = {.g = g, .out = out, .zstd = check(ZSTD_createCCtx())};
+    struct output o = {.g = g, .out = out, .at_sends = at_sends, .zstd = check(ZSTD_createCCtx())};
     struct file_facts facts = {g->world, g->gpus_per_node, g->ncomms, g->nclasses};
     bytes_clear(out);
     chunk_put_file_header(out, &facts);
@@ -316,4 +320,19 @@ void graph_write(const struct graph *g, struct bytes *out)
     free(o.chunks.list);
     free(o.next);
     ZSTD_freeCCtx(o.zstd);
+    return o.nblocks;
+}
+
+/* Blocks of passes are shared by micro-batches and stages where these do the same, and are many where every one has distances of its own:
+ * then blocks of iterations are fewer. */
+void graph_write(const struct graph *g, struct bytes *out)
+{
+    struct bytes whole = {0};
+    uint32_t passes = write_cut(g, true, out), iterations = write_cut(g, false, &whole);
+    if (iterations < passes && whole.len <= out->len) {
+        struct bytes swap = *out;
+        *out = whole;
+        whole = swap;
+    }
+    bytes_free(&whole);
 }

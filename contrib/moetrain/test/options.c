@@ -5,7 +5,10 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "../layout.h"
 #include "../options.h"
@@ -89,6 +92,35 @@ static void test_print_ranks(void **state)
     assert_true(options_prints_rank(&o, 12345));
 }
 
+static void test_options_from_a_file(void **state)
+{
+    struct options o;
+    char path[] = "/tmp/moetrain-options-XXXXXX", argument[64];
+    int fd = mkstemp(path);
+    FILE *file = fdopen(fd, "w");
+    assert_non_null(file);
+    fputs("# a comment\n\n tp = 4 # another\nheads=4\nlr= 1e-4\nexact-sums\nprint-ranks = 0,2\n", file);
+    fclose(file);
+    snprintf(argument, sizeof argument, "--options=%s", path);
+    assert_int_equal(parse(&o, argument, "--layers=6"), 0);
+    assert_true(o.tp == 4 && o.layers == 6 && o.lr == 1e-4 && o.exact_sums);
+    assert_true(options_prints_rank(&o, 2) && !options_prints_rank(&o, 1));
+    assert_int_equal(parse(&o, "--tp=2", argument), 0);
+    assert_int_equal(o.tp, 4); /* the last one counts */
+    static const char *const bad[][2] = {
+        {"layers = x", "--layers"}, {"nonsense = 1", "--nonsense"}, {"options = other", "--options"}, {"layers", "--layers"}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        file = fopen(path, "w");
+        fputs(bad[i][0], file);
+        fclose(file);
+        assert_int_equal(parse(&o, argument, NULL), -1);
+        assert_non_null(strstr(error, bad[i][1]));
+    }
+    unlink(path);
+    assert_int_equal(parse(&o, argument, NULL), -1);
+    assert_non_null(strstr(error, path));
+}
+
 static void test_layout_is_a_bijection(void **state)
 {
     for (int rank = 0; rank < 24; rank++) {
@@ -107,6 +139,7 @@ int main(void)
         cmocka_unit_test(test_bad_values_name_the_option),
         cmocka_unit_test(test_world),
         cmocka_unit_test(test_print_ranks),
+        cmocka_unit_test(test_options_from_a_file),
         cmocka_unit_test(test_layout_is_a_bijection),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

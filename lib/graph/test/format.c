@@ -441,6 +441,42 @@ static void test_sharing(void **state)
     bytes_free(&out);
 }
 
+/* Ranks of an all-to-all of sends and receives in the order of members have one program, wherever they are in it; with another order they
+ * have their own. Either way they come back as they were. */
+static void test_exchange(void **state)
+{
+    for (uint32_t turn = 0; turn < 2; turn++) {
+        struct graph *g = graph_create(8, 8);
+        struct bytes out = {0};
+        build_world(g, 0);
+        for (uint32_t r = 0; r < 8; r++)
+            for (uint32_t i = 0; i < 20; i++) {
+                struct graph_part parts[16];
+                for (uint32_t p = 0; p < 8; p++) {
+                    int32_t peer = (int32_t)((p + turn * (r % 3)) % 8);
+                    parts[2 * p] = (struct graph_part){.op = GRAPH_OP_SEND, .datatype = 7, .peer = peer, .count = r + p};
+                    parts[2 * p + 1] = (struct graph_part){.op = GRAPH_OP_RECV, .datatype = 7, .peer = peer, .count = r + p};
+                }
+                build_group(g, r, 0, parts, 16);
+            }
+        graph_write(g, &out);
+        struct graph_file *f = graph_file_open(out.data, out.len, NULL);
+        struct graph_file_info info;
+        graph_file_info(f, &info);
+        if (!turn)
+            assert_int_equal(info.programs, 1);
+        else
+            assert_in_range(info.programs, 2, 8);
+        graph_file_close(f);
+        struct graph *back = graph_read(out.data, out.len, NULL);
+        assert_non_null(back);
+        assert_same(g, back);
+        graph_destroy(g);
+        graph_destroy(back);
+        bytes_free(&out);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -448,6 +484,7 @@ int main(void)
         cmocka_unit_test(test_refused),    cmocka_unit_test(test_cut),           cmocka_unit_test(test_flipped),
         cmocka_unit_test(test_tampered),   cmocka_unit_test(test_random_access), cmocka_unit_test(test_merge),
         cmocka_unit_test(test_sharing),    cmocka_unit_test(test_ranks_twice),
+        cmocka_unit_test(test_exchange),
     };
     return cmocka_run_group_tests_name("graph: file", tests, NULL, NULL);
 }
