@@ -59,4 +59,5 @@ void child_drop_preload(const char *library)
         setenv("LD_PRELOAD", kept, 1);
     else
         unsetenv("LD_PRELOAD");
+    free(kept);
 }
