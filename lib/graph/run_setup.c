@@ -67,6 +67,14 @@ void run_slot_raise(struct run_rank *r, uint32_t slot, int64_t end_ns)
 
 /* ---- The loop ---- */
 
+static bool communicates(const struct run_rank *r)
+{
+    for (uint32_t n = r->loop_begin; n < r->loop_end; n++)
+        if (r->recorded->nodes[n].kind == GRAPH_COMM)
+            return true;
+    return false;
+}
+
 static void set_loop(struct run_rank *r, uint32_t iterations)
 {
     uint32_t whole[2], count;
@@ -81,8 +89,14 @@ static void set_loop(struct run_rank *r, uint32_t iterations)
     r->total = iterations;
     if (iterations < count)
         r->limit = bounds[iterations];
-    else if (r->len)
+    else if (r->len && iterations != UINT32_MAX)
         r->extra = iterations - count;
+    else if (communicates(r)) {
+        /* As long as it takes: what lies behind the loop is never reached, and a stream that begins there must not have
+         * its host issue four thousand million loops first. A loop without communication would stand still nowhere. */
+        r->extra = iterations - count;
+        r->limit = r->loop_end;
+    }
 }
 
 /* ---- Links ---- */

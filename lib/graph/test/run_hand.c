@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -338,6 +339,53 @@ static void test_lookahead(void **state)
     graph_destroy(w.g);
 }
 
+/* Events behind the last iteration on a stream that has nothing before: its host does not issue the loops until there. */
+static void test_lookahead_has_no_teardown(void **state)
+{
+    struct world w = {.g = graph_create(2, 8), .duration = 10};
+    world_comm(w.g);
+    for (uint32_t r = 0; r < 2; r++) {
+        op(w.g, r, 0, GRAPH_OP_ALLREDUCE, -1, 10);
+        node(w.g, r, GRAPH_SYNC, 0, node(w.g, r, GRAPH_RECORD, 1, 0));
+        w.g->ranks[r].iterations = malloc(2 * sizeof(uint32_t));
+        memcpy(w.g->ranks[r].iterations, (const uint32_t[]){0, 1}, 2 * sizeof(uint32_t));
+        w.g->ranks[r].niterations = 1;
+    }
+    const uint8_t external[] = {0, 1};
+    struct graph_run_options options = {external, UINT32_MAX, 2};
+    struct graph_run *run = start(&w, &options);
+    for (uint32_t i = 0; i < 5; i++)
+        assert_int_equal(graph_run_arrive(run, 1, 0, i, 100 * (i + 1), NULL, 0, NULL), 0);
+    assert_int_equal(w.nreleased, 5);
+    assert_int_equal(w.released[4].end, 510);
+    graph_run_destroy(run);
+    graph_destroy(w.g);
+}
+
+/* A program whose last iteration has no communication (a last check, say): nothing would ever stop its loop. */
+static void test_lookahead_without_communication(void **state)
+{
+    struct world w = {.g = graph_create(2, 8), .duration = 10};
+    world_comm(w.g);
+    for (uint32_t r = 0; r < 2; r++)
+        op(w.g, r, 0, GRAPH_OP_ALLREDUCE, -1, 10);
+    node(w.g, 0, GRAPH_SYNC, 0, node(w.g, 0, GRAPH_RECORD, 0, 0));
+    const uint32_t bounds[2][3] = {{0, 1, 3}, {0, 1, 1}};
+    for (uint32_t r = 0; r < 2; r++) {
+        w.g->ranks[r].iterations = malloc(sizeof bounds[r]);
+        memcpy(w.g->ranks[r].iterations, bounds[r], sizeof bounds[r]);
+        w.g->ranks[r].niterations = 2;
+    }
+    const uint8_t external[] = {0, 1};
+    struct graph_run_options options = {external, UINT32_MAX, 2};
+    struct graph_run *run = start(&w, &options);
+    assert_int_equal(graph_run_arrive(run, 1, 0, 0, 50, NULL, 0, NULL), 0);
+    assert_int_equal(w.nreleased, 1);
+    assert_int_equal(w.released[0].end, 60);
+    graph_run_destroy(run);
+    graph_destroy(w.g);
+}
+
 /* Live counts reach the duration and decide on eager sends. */
 static double by_count(void *ctx, const struct graph *g, uint32_t comm, int32_t p,
                        const struct graph_part *parts, uint32_t nparts)
@@ -451,6 +499,7 @@ int main(void)
         cmocka_unit_test(test_pipeline_eager), cmocka_unit_test(test_preposted),
         cmocka_unit_test(test_rooted),         cmocka_unit_test(test_deadlock),
         cmocka_unit_test(test_external),       cmocka_unit_test(test_lookahead),
+        cmocka_unit_test(test_lookahead_without_communication), cmocka_unit_test(test_lookahead_has_no_teardown),
         cmocka_unit_test(test_live_parts), cmocka_unit_test(test_starts_of_virtual_ranks),     cmocka_unit_test(test_class_shares_no_order),
     };
     return cmocka_run_group_tests_name("graph_run: by hand", tests, NULL, NULL);
