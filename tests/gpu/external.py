@@ -426,7 +426,7 @@ def main():
         shutil.rmtree(options.work, ignore_errors=True)
     counts = {r: sum(row["result"] == r for row in rows) for r in ("ok", "failed", "not possible")}
     with open(os.path.join(options.out, "external.json"), "w", encoding="utf-8") as out:
-        json.dump({"counts": counts, "programs": rows}, out, indent=1)
+        json.dump({"format": "prism-external-results", "counts": counts, "programs": rows}, out, indent=1)
     say(", ".join(f"{n} {r}" for r, n in counts.items()))
     return 1 if counts["failed"] else 0
 

@@ -1,14 +1,20 @@
 #!/usr/bin/env python3
 """A page for docs/measurements from the results of tests/gpu/run. Every number comes from the files.
 
-  tests/gpu/page.py RESULTS.json... [--output docs/measurements/h200-pytorch.md]
+  tests/gpu/page.py FILE... [--output docs/measurements/h200-pytorch.md]
 
-With several files (visits) a stage is taken from the last file that has it; a program of a stage too.
+FILE: results.json of tests/gpu/run, external.json of external.py, slurm.json of slurm.sh, or a visit's results.tar.gz. With
+several files (visits) a stage is taken from the last file that has it; a program of a stage too.
 """
 
 import argparse
 import json
 import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
+
+from harness.files import of_format, results  # noqa: E402
 
 
 def number(value, digits=3):
@@ -60,16 +66,26 @@ def failures(rows):
     return [*lines, ""] if lines else []
 
 
+def device(row):
+    values = (row["numbers"].get("emulated") or {}).get(row["sandbox"].split(",")[0], {}).get("values", {})
+    if "device_used" not in values:
+        return "–"
+    real = (row["numbers"].get("real") or {}).get("0", {}).get("values", {}) if row["world"] == 1 else {}
+    return f"{number(values['device_used'])} of {number(values['device_total'])}" + \
+        (f" ({number(real['device_used'])} of {number(real['device_total'])})" if "device_used" in real else "")
+
+
 def functional(title):
     def make(stage):
         rows = [[r["program"], r["about"], r["world"], r["sandbox"], equality(r, "real-captured"), equality(r, "real-emulated"),
-                 {True: "equal", False: "**differs**", None: "–"}[r.get("memory", {}).get("equal")], took(r), verdict(r)]
+                 {True: "equal", False: "**differs**", None: "–"}[r.get("memory", {}).get("equal")], device(r), took(r), verdict(r)]
                 for r in stage["rows"]]
         return [f"## {title}", "",
                 "Losses of real NCCL against those captured (all ranks) and emulated (the sandbox rank): equal in every bit, in the "
                 "six printed decimals, or the largest relative difference. Sums over more than two ranks are made in another order "
-                "than NCCL's. Memory: torch.cuda.max_memory_allocated, full against emulated.", "",
-                *table(["program", "", "world", "sandbox", "real, captured", "real, emulated", "memory", "took", ""], rows),
+                "than NCCL's. Memory: torch.cuda.max_memory_allocated, full against emulated. Device: bytes in emulation (where one rank has the "
+                "device to itself in full too, the full run's in brackets).", "",
+                *table(["program", "", "world", "sandbox", "real, captured", "real, emulated", "memory", "device used of total", "took", ""], rows),
                 *failures(stage["rows"])]
     return make
 
@@ -226,8 +242,28 @@ def merge(files):
     return stages
 
 
+def external_programs(files):
+    rows = {}
+    for name, found in files:
+        rows.update({r["program"]: [r["program"], r.get("world", ""), r["result"], number(r.get("seconds_real")), number(r.get("seconds_prism")),
+                                    r.get("why") or r.get("why_not") or "", name] for r in found["programs"]})
+    counts = {result: sum(r[2] == result for r in rows.values()) for result in ("ok", "failed", "not possible")}
+    return ["## Programs that no one here wrote", "", ", ".join(f"{n} {r}" for r, n in counts.items()) + ".", "",
+            *table(["program", "ranks", "", "real s", "Prism s", "", "from"], list(rows.values()))] if rows else []
+
+
+def slurm_jobs(files):
+    lines = []
+    for name, found in files[-1:]:
+        lines += ["## A job under Slurm on this machine", "", f"{found['verdict']}, {found['seconds']} s ({name}).", "",
+                  *("    " + line for line in found["sacct"]), ""]
+    return lines
+
+
 def page(files):
     """Markdown of [(file name, results), …]."""
+    external, slurm = of_format(files, "prism-external-results"), of_format(files, "prism-slurm-results")
+    files = of_format(files, "prism-gpu-results")
     last = files[-1][1]
     versions = sorted({r["versions"] for _, f in files for s in f["stages"].values() for r in s["rows"] if r.get("versions")})
     lines = ["# PyTorch on " + "; ".join(last["machine"].get("gpus") or ["no GPU"]), "",
@@ -242,6 +278,7 @@ def page(files):
             lines += make(stage) if stage["rows"] else [f"## {name}", "", "No result.", ""]
             for error in stage["errors"]:
                 lines += [f"{error['error']}", "", *("    " + line for line in error["lines"]), ""]
+    lines += external_programs(external) + slurm_jobs(slurm)
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -250,10 +287,9 @@ def main():
     p.add_argument("results", nargs="+")
     p.add_argument("--output", default="docs/measurements/h200-pytorch.md")
     options = p.parse_args()
-    files = []
-    for path in options.results:
-        with open(path, encoding="utf-8") as text:
-            files.append((os.path.basename(path), json.load(text)))
+    files = results(options.results)
+    if not of_format(files, "prism-gpu-results"):
+        sys.exit("page.py: none of the files is of tests/gpu/run")
     with open(options.output, "w", encoding="utf-8") as out:
         out.write(page(files))
     print(options.output)

@@ -36,8 +36,20 @@ box=$work/box
 ENDING=45
 # Whatever still runs with this cluster's mark in its environment; this script and its own children have none.
 leftovers() { grep -lsxzF "ONEBOX_DIR=$box" /proc/[0-9]*/environ 2>/dev/null | cut -d/ -f3; }
+result() { # VERDICT: slurm.json, what page.py shows
+    "$python" - "$1" "$SECONDS" "$out" <<'P' 2>/dev/null
+import json, os, sys
+verdict, seconds, out = sys.argv[1:]
+lines = lambda name: open(os.path.join(out, name), errors="replace").read().splitlines() if os.path.exists(os.path.join(out, name)) else []
+with open(os.path.join(out, "slurm.json"), "w") as text:
+    json.dump({"format": "prism-slurm-results", "verdict": verdict, "seconds": int(seconds), "sacct": lines("sacct.txt"),
+               "srun": lines("srun.txt")[-20:], "doctor": lines("doctor.txt")[-12:]}, text, indent=1)
+P
+}
 finish() {
+    local code=$?
     trap '' INT TERM HUP
+    result "${verdict:-ended with exit code $code}"
     cp "$box"/log/*.log "$out/" 2>/dev/null
     timeout -k 5 30 "$onebox" stop "$box" >/dev/null 2>&1
     local left tries
@@ -53,7 +65,8 @@ finish() {
 trap finish EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
-fail() { echo "slurm.sh: $*" >&2; exit 1; }
+verdict=
+fail() { verdict="failed: $*"; echo "slurm.sh: $*" >&2; exit 1; }
 # bounded SECONDS COMMAND...: at most what is left of the whole
 bounded() {
     local most=$1 left=$((limit - ENDING - SECONDS))
@@ -143,5 +156,6 @@ for _ in $(seq 20); do # the database hears of a job a few seconds after its end
 done
 cat "$out/sacct.txt"
 grep COMPLETED "$out/sacct.txt" | grep -q 'gres/gpu=1' || fail "sacct does not show the job as completed on one GPU"
-grep COMPLETED "$out/sacct.txt" | grep -q 'prism:ranks=4' || fail "sacct does not show what was emulated"
+grep COMPLETED "$out/sacct.txt" | grep -q 'prism:world=4' || fail "sacct does not show what was emulated"
+verdict=passed
 echo "slurm.sh: ok"

@@ -3,7 +3,6 @@
 import copy
 import os
 import sys
-import tempfile
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -111,14 +110,105 @@ class Times(unittest.TestCase):
 class Page(unittest.TestCase):
     def test_a_failed_row_shows(self):
         import page
-        result = {"machine": {"gpus": ["GPU"]}, "started": "now", "facts": {}, "stages": {"programs": {
+        result = {"format": "prism-gpu-results", "machine": {"gpus": ["GPU"]}, "started": "now", "facts": {}, "stages": {"programs": {
             "passed": False, "seconds": 3.0, "errors": [], "rows": [
                 {"program": "ddp", "about": "x", "world": 2, "sandbox": "0", "passed": False, "steps": {}, "comparisons": {},
-                 "failures": ["real-captured: losses differ by 1.0e-02"]}]}}}
-        with tempfile.TemporaryDirectory():
-            text = page.page([("results.json", result)])
+                 "numbers": {}, "failures": ["real-captured: losses differ by 1.0e-02"]}]}}}
+        text = page.page([("results.json", result)])
         self.assertIn("losses differ by 1.0e-02", text)
         self.assertIn("FAILED", text)
+
+
+    def test_external_and_slurm_show(self):
+        import page
+        run = {"format": "prism-gpu-results", "machine": {"gpus": ["GPU"]}, "started": "now", "facts": {}, "stages": {}}
+        external = {"format": "prism-external-results", "programs": [
+            {"program": "nccl-tests/gather/4", "world": 4, "result": "failed", "why": "it was wrong", "seconds_prism": 12.0}]}
+        slurm = {"format": "prism-slurm-results", "verdict": "failed: srun had not ended", "seconds": 280, "sacct": ["a line of sacct"]}
+        text = page.page([("a.json", run), ("b.json", external), ("c.json", slurm)])
+        for wanted in ("it was wrong", "0 ok, 1 failed", "srun had not ended", "a line of sacct"):
+            self.assertIn(wanted, text)
+
+
+def profile(gemm=10.0, start=5.0, nccl=100.0, iterations=4):
+    """As torch/common.py writes it: a gemm twice an iteration, and a kernel of NCCL's."""
+    jitter = [0.0, 0.1, 0.2, 0.3][:iterations]
+    return compare.profile({"kernels": {"gemm": [gemm + j for j in jitter for _ in (0, 1)], "ncclDevKernel": [nccl + j for j in jitter]},
+                            "starts": {"gemm": [[start + j, start + 20 + j] for j in jitter], "ncclDevKernel": [[50 + j] for j in jitter]}})
+
+
+class Profiles(unittest.TestCase):
+    def test_equal_profiles_are_within(self):
+        result = compare.profiles([profile(), profile()], profile())
+        self.assertEqual(result["durations"], {"own": [1, 1], "communication": [1, 1], "natural": [1, 1]})
+        self.assertEqual(result["starts"], {"own": [2, 2], "communication": [1, 1], "natural": [2, 2]})
+        self.assertEqual(result["only_in_one"], [])
+
+    def test_a_slower_or_later_kernel_is_outside(self):
+        slow = compare.profiles([profile(), profile()], profile(gemm=10.5))
+        self.assertEqual((slow["durations"]["own"], slow["durations"]["communication"]), ([0, 1], [1, 1]))
+        late = compare.profiles([profile(), profile()], profile(start=5.9))
+        self.assertEqual((late["starts"]["own"], late["durations"]["own"]), ([0, 2], [1, 1]))
+        waiting = compare.profiles([profile()], profile(nccl=200.0))
+        self.assertEqual((waiting["durations"]["own"], waiting["durations"]["communication"]), ([1, 1], [0, 1]))
+
+    def test_a_kernel_that_only_one_has_is_named(self):
+        mine = profile()
+        mine["durations"]["extra"] = [1, 1.0, 1.0, 1.0]
+        self.assertEqual(compare.profiles([profile()], mine)["only_in_one"], ["extra"])
+
+
+class Limits(unittest.TestCase):
+    def test_the_batch_is_found_wherever_the_guess_is(self):
+        for real in (9, 10, 37, 100):
+            for guess in (1, 9, 36, 37, 38, 99, 200):
+                low, high = compare.first_that_fails(lambda batch, r=real: batch < r, 8, guess)
+                self.assertEqual((low, high), (real - 1, real), f"guess {guess}")
+
+
+class Real(unittest.TestCase):
+    """The table of tests/gpu/two and eight, with planted differences."""
+
+    def setUp(self):
+        from importlib.machinery import SourceFileLoader
+        from importlib.util import module_from_spec, spec_from_loader
+        path = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "real_table")
+        loader = SourceFileLoader("real_table", path)
+        self.table = module_from_spec(spec_from_loader("real_table", loader))
+        loader.exec_module(self.table)
+
+    @staticmethod
+    def run_of(seconds=1.0, memory=1000, device=2000, bits="0x1p+0", kernels=None):
+        rank = {"seconds": [9.0] * 5 + [seconds] * 5, "loss": [1.0] * 10, "norm": [1.0] * 10, "bits": [bits] * 10,
+                "values": {"max_memory_allocated": memory, "device_used": device}, "versions": ""}
+        return {"exit_code": 0, "wall_seconds": 60.0, "ranks": {"0": rank}, "profiles": {"0": kernels} if kernels else {}, "devices": 2,
+                "report": {}}
+
+    def row(self, **mine):
+        program = {"about": "x", "world": 2, "captured_iterations": 6, "profiled": False, "full": [self.run_of(kernels=profile())] * 2,
+                   "capture": self.run_of(), "calibrate": self.run_of(), "nccl": self.run_of(**{"kernels": profile(), **mine})}
+        row = self.table.row("ddp", program, "nccl", "0", 5)
+        return row, self.table.cells(row)
+
+    def test_equal_runs(self):
+        row, cells = self.row()
+        self.assertEqual(cells[6:], ["0.00 %", "0.00 %", "bits (6)", "equal", "equal", "1 of 1 / 1 of 1 (1 of 1)",
+                                     "2 of 2 / 1 of 1 (2 of 2)", 2, "3.00 (1.00)"])
+
+    def test_every_difference_shows(self):
+        self.assertEqual(self.row(seconds=1.01)[1][6], "1.00 %")
+        self.assertEqual(self.row(bits="0x1.1p+0")[1][8], "0.0e+00 (6)")
+        self.assertEqual(self.row(memory=1001)[1][9], "+1 (0.1000 %)")
+        self.assertEqual(self.row(device=1999)[1][10], "-1 (-0.0500 %)")
+        self.assertIn("0 of 1", self.row(kernels=profile(gemm=11.0))[1][11])
+        self.assertIn("0 of 2", self.row(kernels=profile(start=7.0))[1][12])
+
+    def test_a_failed_run_is_a_failed_row(self):
+        program = {"about": "x", "world": 2, "captured_iterations": 6, "profiled": False, "full": [self.run_of()] * 2,
+                   "capture": {"exit_code": 71, "wall_seconds": 1.0, "ranks": {}, "output_tail": "no memory"}}
+        row = self.table.row("ddp", program, "nccl", "0", 5)
+        self.assertFalse(row["ok"])
+        self.assertIn("capture, exit code 71: no memory", self.table.cells(row)[4])
 
 
 if __name__ == "__main__":
