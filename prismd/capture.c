@@ -7,6 +7,7 @@
 #include "common/log.h"
 #include "prismd/channel.h"
 #include "prismd/collective.h"
+#include "prismd/folding.h"
 #include "prismd/link.h"
 #include "prismd/place.h"
 #include "prismd/progress.h"
@@ -164,6 +165,7 @@ int capture_begin(struct daemon *d, struct prism_error *err)
     if (!payloads)
         return -1;
     registry_begin(d);
+    folding_begin(d);
     channel_begin(part_served);
     collective_begin(part_served, payloads);
     link_on(LINK_LEFT, on_left);
@@ -173,6 +175,7 @@ int capture_begin(struct daemon *d, struct prism_error *err)
 int capture_end(struct daemon *d, bool ok, struct prism_error *err)
 {
     registry_end(d);
+    folding_end(d);
     channel_end();
     collective_end();
     bytes_free(&gathered);

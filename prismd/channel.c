@@ -5,6 +5,7 @@
 
 #include <uthash.h>
 
+#include "prismd/folding.h"
 #include "prismd/link.h"
 #include "prismd/place.h"
 
@@ -14,10 +15,16 @@ struct channel_key {
     uint32_t sequence;
 };
 
+/* Bytes that several letters may have in common: what a rank sends as stand-in for many. */
+struct blob {
+    uint32_t references;
+    uint8_t bytes[];
+};
+
 /* Either the bytes of a send without its receive, or a receive without its send. */
 struct letter {
     struct channel_key key;
-    uint8_t *data; /* owned; NULL for a receive */
+    struct blob *data; /* one reference; NULL for a receive */
     uint64_t bytes;
     struct group *group;
     uint32_t part;
@@ -45,10 +52,16 @@ static struct letter *add(const struct channel_key *key)
     return l;
 }
 
+static void release(struct blob *blob)
+{
+    if (blob && !--blob->references)
+        free(blob);
+}
+
 static void drop(struct letter *l)
 {
     HASH_DEL(letters, l);
-    free(l->data);
+    release(l->data);
     free(l);
 }
 
@@ -63,7 +76,8 @@ static int deliver(struct daemon *d, struct group *g, uint32_t part, const void 
     return 0;
 }
 
-static void take_send(struct daemon *d, const struct channel_key *key, const void *data, uint64_t bytes)
+/* *blob: the bytes where they have been kept already, or NULL. */
+static void take_send(struct daemon *d, const struct channel_key *key, const void *data, uint64_t bytes, struct blob **blob)
 {
     struct letter *l = find(key);
     if (l) {
@@ -75,10 +89,15 @@ static void take_send(struct daemon *d, const struct channel_key *key, const voi
     }
     l = add(key);
     l->bytes = bytes;
-    l->data = malloc(bytes ? bytes : 1);
-    if (!l->data)
-        abort();
-    memcpy(l->data, data, bytes);
+    if (!*blob) {
+        *blob = malloc(sizeof **blob + bytes);
+        if (!*blob)
+            abort();
+        (*blob)->references = 1; /* the caller's */
+        memcpy((*blob)->bytes, data, bytes);
+    }
+    (*blob)->references++;
+    l->data = *blob;
 }
 
 static void on_p2p(struct daemon *d, uint32_t from, struct bytes_reader *b)
@@ -91,20 +110,30 @@ static void on_p2p(struct daemon *d, uint32_t from, struct bytes_reader *b)
     key.sequence = bytes_get_u32(b);
     uint64_t bytes = bytes_get_u64(b);
     const void *data = bytes_get(b, bytes);
+    struct blob *blob = NULL;
     if (data && d->phase == PHASE_CAPTURE && !d->stopping)
-        take_send(d, &key, data, bytes);
+        take_send(d, &key, data, bytes, &blob);
+    release(blob);
 }
 
-void channel_send(struct daemon *d, struct group *g, uint32_t part)
+struct sending {
+    struct daemon *daemon;
+    struct group *group;
+    uint32_t part;
+    struct blob *blob; /* one reference, once it was kept */
+};
+
+static void send_message(void *arg, int32_t from, int32_t to)
 {
-    const struct msg_part *p = &g->parts[part];
-    const struct membership *m = &g->rank->comms[g->comm];
-    struct channel_key key = {m->global, m->rank, p->peer, g->sequence[part]};
-    uint32_t to = (uint32_t)d->graph->comms[m->global].ranks[p->peer];
-    uint32_t node = place_capture_node(d->conf, to);
+    struct sending *s = arg;
+    struct daemon *d = s->daemon;
+    const struct group *g = s->group;
+    const struct msg_part *p = &g->parts[s->part];
+    struct channel_key key = {g->rank->comms[g->comm].global, from, to, g->sequence[s->part]};
+    uint32_t node = place_capture_node(d->conf, (uint32_t)d->graph->comms[key.global].ranks[to]);
     const void *data = g->rank->region + p->in_offset;
     if (node == d->conf->node) {
-        take_send(d, &key, data, p->in_bytes);
+        take_send(d, &key, data, p->in_bytes, &s->blob);
         return;
     }
     struct bytes b = {0};
@@ -116,6 +145,13 @@ void channel_send(struct daemon *d, struct group *g, uint32_t part)
     bytes_put(&b, data, p->in_bytes);
     link_send(d, node, LINK_P2P, &b);
     bytes_free(&b);
+}
+
+void channel_send(struct daemon *d, struct group *g, uint32_t part)
+{
+    struct sending s = {.daemon = d, .group = g, .part = part};
+    folding_send(d, g, part, send_message, &s);
+    release(s.blob);
 }
 
 static void look_for_left(struct daemon *d, const struct letter *l)
@@ -149,7 +185,7 @@ void channel_recv(struct daemon *d, struct group *g, uint32_t part)
         look_for_left(d, l);
         return;
     }
-    if (!deliver(d, g, part, l->data, l->bytes, p->peer))
+    if (!deliver(d, g, part, l->data->bytes, l->bytes, p->peer))
         drop(l);
 }
 

@@ -8,6 +8,8 @@
 #include "coll/combine.h"
 #include "coll/reduce.h"
 #include "coll/types.h"
+#include "prismd/folding.h"
+#include "prismd/folding_spread.h"
 #include "prismd/link.h"
 #include "prismd/place.h"
 #include "prismd/synthetic.h"
@@ -38,7 +40,8 @@ struct entry {
 struct collective {
     struct collective_key key;
     uint32_t size, arrived;
-    uint32_t expected; /* size; at a node that is not the home: its members of a sum */
+    uint32_t expected; /* members that run (all, except in a folded capture); at a node that is not the home: its members of a sum */
+    const uint32_t *stand_ins; /* by communicator rank, whose input counts for it; NULL = its own. Borrowed */
     uint32_t first; /* communicator rank that came first: what the others are compared with */
     bool summed;    /* home: inputs came as sums of nodes */
     struct entry *entries; /* owned; by communicator rank */
@@ -61,7 +64,8 @@ static struct collective *find_or_add(struct daemon *d, const struct collective_
     if (!c)
         abort();
     c->key = *key;
-    c->size = c->expected = d->graph->comms[key->global].size;
+    c->size = d->graph->comms[key->global].size;
+    c->expected = folding_live_members(d, key->global, &c->stand_ins);
     c->entries = calloc(c->size, sizeof *c->entries);
     if (!c->entries)
         abort();
@@ -120,7 +124,7 @@ static int combine_for(struct daemon *d, const struct collective *c, const void 
 static bool sums_by_node(const struct daemon *d, int32_t global, const struct msg_part *p)
 {
     const struct graph_comm *c = &d->graph->comms[global];
-    return c->size >= NODE_SUM_LEAST && p->op == PRISM_OP_ALLREDUCE && p->redop != COLL_REDOP_AVG && d->conf->nodes > 1;
+    return c->size >= NODE_SUM_LEAST && p->op == PRISM_OP_ALLREDUCE && p->redop != COLL_REDOP_AVG && d->conf->nodes > 1 && !d->conf->fold;
 }
 
 /* A sandbox rank's input is sent by itself: the sum that is kept is of the others. */
@@ -241,14 +245,14 @@ static int serve(struct daemon *d, const struct collective *c, const void *const
 static void *combine_once(struct daemon *d, const struct collective *c, const void *const *inputs,
                           const struct coll_premul *scalars)
 {
-    const struct msg_part *w = &c->entries[0].what;
+    const struct msg_part *w = &c->entries[c->first].what;
     if (!coll_op_same_output(w->op) || !w->out_bytes)
         return NULL;
     void *out = room(w->out_bytes);
     if (!inputs)
         accumulate(d, c, false, out);
     else
-        combine_for(d, c, inputs, scalars, 0, out);
+        combine_for(d, c, inputs, scalars, c->first, out);
     return out;
 }
 
@@ -272,7 +276,7 @@ static bool is_sandbox(const struct daemon *d, const struct collective *c, uint3
 static int keep_contribution(struct daemon *d, const struct collective *c, const void *const *inputs,
                              const struct coll_premul *scalars)
 {
-    const struct msg_part *w = &c->entries[0].what;
+    const struct msg_part *w = &c->entries[c->first].what;
     if (!coll_op_is_reduction(w->op) || d->conf->payload == CONF_NONE)
         return 0;
     int leader = -1, nvirtual = 0;
@@ -341,13 +345,16 @@ static void complete(struct daemon *d, struct collective *c)
     if (!inputs || !scalars)
         abort();
     for (uint32_t i = 0; i < c->size; i++) {
-        inputs[i] = input_of(&c->entries[i]);
-        scalars[i] = (struct coll_premul){.bits = c->entries[i].what.scalar};
+        const struct entry *e = &c->entries[c->stand_ins ? c->stand_ins[i] : i];
+        inputs[i] = input_of(e);
+        scalars[i] = (struct coll_premul){.bits = e->what.scalar};
     }
-    int rc = keep_contribution(d, c, inputs, scalars);
+    folding_spread_note(d, &d->graph->comms[c->key.global], c->stand_ins, &c->entries[c->first].what, inputs);
+    int rc = folding_has_root(d, &d->graph->comms[c->key.global], &c->entries[c->first].what) ? keep_contribution(d, c, inputs, scalars) : -1;
     void *shared = rc ? NULL : combine_once(d, c, inputs, scalars);
     for (uint32_t i = 0; i < c->size && !rc && !d->failure.code; i++)
-        rc = serve(d, c, inputs, scalars, i, shared);
+        if (c->entries[i].arrived)
+            rc = serve(d, c, inputs, scalars, i, shared);
     free(shared);
     free(inputs);
     free(scalars);
@@ -357,7 +364,7 @@ static void complete(struct daemon *d, struct collective *c)
 static void look_for_left(struct daemon *d, const struct collective *c)
 {
     for (uint32_t i = 0; i < c->size; i++)
-        if (!c->entries[i].arrived && has_left[world_rank(d, c, i)] && (c->expected == c->size || in_sum_of(d, c, i, d->conf->node))) {
+        if (!c->entries[i].arrived && has_left[world_rank(d, c, i)] && (c->expected == c->size || c->stand_ins || in_sum_of(d, c, i, d->conf->node))) {
             daemon_fail(d, PRISM_EXIT_RANK, "rank %d has ended, but rank %d waits for it in %s (communicator of %u)",
                         world_rank(d, c, i), world_rank(d, c, c->first), prism_op_name(c->entries[c->first].what.op), c->size);
             return;

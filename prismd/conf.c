@@ -7,7 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "graph/fold.h"
 #include "prismd/devices.h"
+#include "prismd/folding.h"
 #include "spank/parse.h"
 
 #define WORLD_MAX 10000000u
@@ -194,25 +196,26 @@ static int read_choices(struct conf *c, struct prism_error *err)
     return 0;
 }
 
-/* Options that are named in the contract and not built yet: said before anything starts, never ignored. */
-static int refuse_unbuilt(struct prism_error *err)
+static int read_fold(struct conf *c, struct prism_error *err)
 {
-    static const struct {
-        const char *name, *option, *instead;
-    } unbuilt[] = {
-        {"PRISM_FOLD", "--prism-fold", "capture runs every rank; leave the option out"},
-    };
-    for (size_t i = 0; i < sizeof unbuilt / sizeof *unbuilt; i++)
-        if (get(unbuilt[i].name) && strcmp(get(unbuilt[i].name), "0"))
-            return prism_error_set(err, PRISM_EXIT_UNSUPPORTED, "%s=%s (%s) is not supported yet: %s", unbuilt[i].name,
-                                   get(unbuilt[i].name), unbuilt[i].option, unbuilt[i].instead);
-    return 0;
+    const char *layout = get("PRISM_LAYOUT"), *fold = get("PRISM_FOLD");
+    if (fold && !strcmp(fold, "0"))
+        fold = NULL;
+    if (fold && !layout)
+        return prism_error_set(err, PRISM_EXIT_USAGE, "PRISM_FOLD=%s needs PRISM_LAYOUT, which says what '%s' is", fold, fold);
+    c->layout = layout ? strdup(layout) : NULL;
+    c->fold_names = fold ? strdup(fold) : NULL;
+    if (!fold)
+        return 0;
+    c->fold = folding_make(layout, fold, c->world, c->sandbox, c->nsandbox, err);
+    c->fold_nodes = c->fold ? folding_place(c) : NULL;
+    return c->fold ? 0 : -1;
 }
 
 int conf_read(struct conf *c, char **argv, struct prism_error *err)
 {
     *c = (struct conf){.argv = argv};
-    if (refuse_unbuilt(err) || read_numbers(c, err) || read_choices(c, err) || read_sandbox(c, err) || read_slices(c, err) ||
+    if (read_numbers(c, err) || read_choices(c, err) || read_sandbox(c, err) || read_fold(c, err) || read_slices(c, err) ||
         devices_find(&c->devices, &c->ndevices, err))
         return -1;
     c->trace = get("PRISM_TRACE") ? absolute(get("PRISM_TRACE")) : default_trace(c);
@@ -234,6 +237,10 @@ int conf_read(struct conf *c, char **argv, struct prism_error *err)
 void conf_clear(struct conf *c)
 {
     free(c->sandbox);
+    free(c->layout);
+    free(c->fold_names);
+    fold_destroy(c->fold);
+    free(c->fold_nodes);
     free(c->trace);
     free(c->network);
     free(c->report);

@@ -16,6 +16,8 @@ enum conf_divergence { CONF_STOP, CONF_WARN };
 enum conf_switching { CONF_SWITCHING_AUTO, CONF_SWITCHING_OFF, CONF_SWITCHING_ON };
 enum conf_payload { CONF_FULL, CONF_CONTROL, CONF_NONE };
 
+struct fold;
+
 struct conf {
     uint32_t world;         /* PRISM_EMULATE: logical ranks */
     uint32_t gpus_per_node; /* PRISM_GPUS_PER_NODE: logical, default 8 */
@@ -30,6 +32,9 @@ struct conf {
     char *network;          /* PRISM_NETWORK: profile file, or NULL */
     char *report;           /* PRISM_REPORT: extra copy of report.json, or NULL */
     char *library;          /* PRISM_LIBRARY: libprism.so */
+    char *layout, *fold_names; /* PRISM_LAYOUT, PRISM_FOLD, or NULL */
+    struct fold *fold;      /* what they make of world and sandbox (graph/fold.h); NULL = capture runs every rank */
+    uint32_t *fold_nodes;   /* owned: by rank, the node that runs it, or its representative, in capture */
     enum conf_divergence on_divergence;
     uint32_t runnable;      /* PRISM_RUNNABLE: ranks running at once in capture */
     uint32_t queues;        /* PRISM_QUEUES: hardware queues of a rank in capture; 0 = place_capture_queues decides */

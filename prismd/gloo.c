@@ -9,10 +9,9 @@
 #include <uthash.h>
 
 #define MARK     "//cpu//"
-#define NAME_MAX_LEN 128
 
 struct group {
-    char name[NAME_MAX_LEN];
+    char name[GLOO_NAME_MAX];
     uint32_t lowest, highest, absent; /* world ranks; absent: one that is not live */
     bool has_live, has_absent;
     UT_hash_handle hh;
@@ -27,9 +26,9 @@ static size_t digits(const char *at, const char *end)
 }
 
 /* The last component in front of the mark names the group; behind it are a context and a rank. */
-static bool parse_key(const char *key, size_t len, char *name)
+bool gloo_names_group(const void *bytes, size_t len, char *name)
 {
-    const char *end = key + len, *mark = memmem(key, len, MARK, strlen(MARK));
+    const char *key = bytes, *end = key + len, *mark = memmem(key, len, MARK, strlen(MARK));
     if (!mark || mark == key)
         return false;
     const char *at = mark + strlen(MARK);
@@ -42,7 +41,7 @@ static bool parse_key(const char *key, size_t len, char *name)
     const char *begin = mark;
     while (begin > key && begin[-1] != '/')
         begin--;
-    size_t n = (size_t)(mark - begin) < NAME_MAX_LEN ? (size_t)(mark - begin) : NAME_MAX_LEN - 1;
+    size_t n = (size_t)(mark - begin) < GLOO_NAME_MAX ? (size_t)(mark - begin) : GLOO_NAME_MAX - 1;
     memcpy(name, begin, n);
     name[n] = '\0';
     return n > 0;
@@ -79,12 +78,12 @@ static void add_member(struct group **groups, const char *name, uint32_t rank, b
 int gloo_check(const struct c10d_log *log, const uint32_t *live, uint32_t nlive, struct prism_error *err)
 {
     struct group *groups = NULL, *g, *next;
-    char name[NAME_MAX_LEN];
+    char name[GLOO_NAME_MAX];
     int rc = 0;
     for (size_t i = 0; i < c10d_log_count(log); i++) {
         const struct c10d_record *r = c10d_log_at(log, i);
         if (r->author != C10D_AUTHOR_NONE && r->mutation.kind == C10D_SET &&
-            parse_key(r->mutation.key, r->mutation.key_len, name))
+            gloo_names_group(r->mutation.key, r->mutation.key_len, name))
             add_member(&groups, name, r->author, is_live(r->author, live, nlive));
     }
     HASH_ITER(hh, groups, g, next)

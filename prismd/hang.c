@@ -15,6 +15,7 @@
 #include "prismd/link.h"
 #include "prismd/movers.h"
 #include "prismd/registry.h"
+#include "prismd/standing.h"
 
 #define SECONDS 20  /* PRISM_STALL_SECONDS */
 #define LIKELY_TIMES 3
@@ -22,7 +23,6 @@
 #define SHOWN   6   /* findings printed */
 #define WARN_NS (60 * NSEC_PER_SEC)
 
-enum stuck { MOVES, LIKELY, SURELY };
 enum { IS_STUCK = 1, HAS_WAITING = 2 }; /* of a node, as it told */
 
 static struct {
@@ -50,7 +50,7 @@ static int64_t limit_of_environment(void)
 /* ---- This node ---- */
 
 /* Changes whenever anything happens to a rank of this node. */
-static uint64_t movement_of(const struct daemon *d)
+uint64_t hang_movement(const struct daemon *d)
 {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < d->conf->world; i++) {
@@ -67,31 +67,22 @@ static uint64_t movement_of(const struct daemon *d)
     return sum;
 }
 
-/* Streams with operations: is each at its gate, with one that cannot be served yet? */
-static bool all_wait(const struct rank *r, bool *any)
-{
-    *any = false;
-    for (uint32_t s = 0; s < r->nstreams; s++) {
-        const struct group *g = r->streams[s];
-        if (!g)
-            continue;
-        if (!g->arrived || !g->pending)
-            return false;
-        *any = true;
-    }
-    return !r->assembling;
-}
-
-static enum stuck look_at(const struct rank *r, bool *waits)
+static enum hang_look look_at(const struct daemon *d, const struct rank *r, bool *waits)
 {
     bool in_communication;
     *waits = false;
-    if (!r->pid || !all_wait(r, &in_communication))
-        return MOVES;
+    if (!r->pid || !standing_everywhere(d->graph, r, &in_communication))
+        return HANG_MOVES;
     if (!hang.was_in[r->number])
-        return MOVES;
+        return HANG_MOVES;
     *waits = in_communication || r->host_waits == HOST_IN_INIT;
-    return r->host_waits == HOST_IN_INIT || (r->host_waits == HOST_IN_SYNC && in_communication) ? SURELY : LIKELY;
+    return r->host_waits == HOST_IN_INIT || (r->host_waits == HOST_IN_SYNC && in_communication) ? HANG_SURELY : HANG_LIKELY;
+}
+
+enum hang_look hang_look(const struct daemon *d, const struct rank *r)
+{
+    bool waits;
+    return look_at(d, r, &waits);
 }
 
 struct looked {
@@ -107,17 +98,17 @@ static bool look_at_all(const struct daemon *d, struct looked *l)
         bool waits;
         if (!r || r->state == RANK_ENDED)
             continue;
-        enum stuck stuck = look_at(r, &waits);
-        if (stuck == MOVES)
+        enum hang_look stuck = look_at(d, r, &waits);
+        if (stuck == HANG_MOVES)
             return false;
         l->live++;
-        l->likely += stuck == LIKELY;
+        l->likely += stuck == HANG_LIKELY;
         l->waiting += waits;
     }
     return true;
 }
 
-static void describe_host(const struct rank *r, bool waits, enum stuck stuck, char *text, size_t len)
+static void describe_host(const struct rank *r, bool waits, enum hang_look stuck, char *text, size_t len)
 {
     double seconds = (double)(clock_now_ns() - hang.quiet_since_ns) / 1e9;
     text[0] = 0;
@@ -125,7 +116,7 @@ static void describe_host(const struct rank *r, bool waits, enum stuck stuck, ch
         snprintf(text, len, "its process has ended");
     else if (r->host_waits == HOST_IN_INIT)
         snprintf(text, len, "its host waits in ncclCommInitRank or ncclCommSplit for other members");
-    else if (stuck == LIKELY)
+    else if (stuck == HANG_LIKELY)
         snprintf(text, len, "its host has made no call of CUDA or NCCL for %.0f s%s and uses no processor time (it waits for a lock, a file, a socket, the store?)",
                  seconds, waits ? " although operations are under way" : !r->hello ? ", not one since it was started," : "");
 }
@@ -140,7 +131,7 @@ static void tell(struct daemon *d, bool stuck, const struct looked *l)
         bool waits = false;
         if (!d->ranks[i])
             continue;
-        enum stuck how = d->ranks[i]->state == RANK_ENDED ? SURELY : look_at(d->ranks[i], &waits);
+        enum hang_look how = d->ranks[i]->state == RANK_ENDED ? HANG_SURELY : look_at(d, d->ranks[i], &waits);
         describe_host(d->ranks[i], waits, how, text, sizeof text);
         if (!text[0])
             continue;
@@ -195,7 +186,7 @@ void hang_tick(struct daemon *d)
     if (d->phase != PHASE_CAPTURE || d->stopping || !hang.limit_ns || now < hang.next_look_ns)
         return;
     hang.next_look_ns = now + LOOK_NS;
-    uint64_t movement = movement_of(d);
+    uint64_t movement = hang_movement(d);
     if (movement != hang.movement) {
         hang.movement = movement;
         begin_anew(d, now);

@@ -3,7 +3,7 @@
  * A program hangs when every live rank is stuck, at least one of them in communication, and nothing has moved for
  * PRISM_STALL_SECONDS (20). A rank is stuck
  *   surely   while its host is inside a synchronisation and every stream that has operations stands at its gate with one that
- *            cannot be served yet, or waits in ncclCommInitRank or ncclCommSplit for the other members;
+ *            cannot be served yet or waits by an event for one that does (standing.h), or waits in ncclCommInitRank or ncclCommSplit for the other members;
  *   likely   while it has sent no word and its processes have used next to no processor time: it waits for a lock, a file,
  *            a socket, a child. Where a rank is only likely stuck, three times as long is waited.
  * Nobody is stuck while any rank has not been started, has a gate that may be opened, or works on its streams: so a rank that
@@ -26,6 +26,11 @@ void hang_begin(struct daemon *d);
 /* Called often, with the lock held. */
 void hang_tick(struct daemon *d);
 void hang_end(struct daemon *d);
+
+/* What folding.c looks at, too. */
+enum hang_look { HANG_MOVES, HANG_LIKELY, HANG_SURELY };
+enum hang_look hang_look(const struct daemon *d, const struct rank *r); /* after hang_movement */
+uint64_t hang_movement(const struct daemon *d);  /* another number when anything has happened to a rank of this node */
 
 /* The failed capture's graph is worth keeping: nodes send theirs to the coordinator as after a good one. */
 bool hang_keeps_graph(const struct daemon *d);

@@ -35,6 +35,7 @@ enum link_type {
     LINK_NODE_SUM,  /* to an all-reduce's home: what a node's members have put in, as one (collective.c) */
     LINK_NODE_RESULT, /* from the home: the output of all of them (collective.c) */
     LINK_PROGRESS,  /* to the coordinator: how far this node's ranks are (progress.c) */
+    LINK_QUIET,     /* to the coordinator: nothing moves among this node's ranks, or does again (folding.c) */
     LINK_TYPES
 };
 

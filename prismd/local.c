@@ -20,6 +20,7 @@
 #include "prismd/capture.h"
 #include "prismd/emulate.h"
 #include "prismd/enough.h"
+#include "prismd/folding.h"
 #include "prismd/hang.h"
 #include "prismd/limits.h"
 #include "prismd/link.h"
@@ -279,6 +280,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
         stall_tick(d);
         hang_tick(d);
         progress_tick(d);
+        folding_tick(d);
         enough_tick(d);
         finish_if_over(d);
     }

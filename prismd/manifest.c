@@ -51,6 +51,8 @@ void manifest_fill(const struct conf *c, struct trace_manifest *m)
     m->sandbox = malloc(c->nsandbox * sizeof *m->sandbox);
     memcpy(m->sandbox, c->sandbox, c->nsandbox * sizeof *m->sandbox);
     m->nsandbox = c->nsandbox;
+    m->layout = c->fold ? strdup(c->layout) : NULL;
+    m->fold = c->fold ? strdup(c->fold_names) : NULL;
     m->argv = copy_list(c->argv);
     m->env = copy_list(none);
     m->cwd = getcwd(NULL, 0);

@@ -17,6 +17,8 @@
 #include "prismd/assist.h"
 #include "prismd/durations.h"
 #include "prismd/enough.h"
+#include "prismd/folding.h"
+#include "prismd/folding_spread.h"
 #include "prismd/hang.h"
 #include "prismd/link.h"
 #include "prismd/local.h"
@@ -274,6 +276,8 @@ static int finish_capture(struct daemon *d, struct prism_error *err)
                                "communicate by other means?)",
                                d->conf->argv[0]);
     graph_share(d->graph); /* this node's own ranks: the others' came so */
+    if (folding_expand(d, err))
+        return -1;
     int rc = enough_reached() ? graph_check_truncated(d->graph, err) : graph_check(d->graph, err);
     if (rc || graph_find_iterations(d->graph, err))
         return -1;
@@ -283,9 +287,10 @@ static int finish_capture(struct daemon *d, struct prism_error *err)
                                "program itself end after a few",
                                d->conf->iterations, d->graph->ranks[0].niterations);
     graph_find_classes(d->graph);
+    folding_classes(d);
     lead.manifest.complete = true;
     lead.manifest.iterations = d->graph->ranks[0].niterations;
-    if (write_graph(d, err) || write_store_log(d, err) || pmix_save(d->conf->trace, err) || switching_save(d->conf->trace, err) || trace_manifest_write(d->conf->trace, &lead.manifest, err))
+    if (write_graph(d, err) || write_store_log(d, err) || pmix_save(d->conf->trace, err) || switching_save(d->conf->trace, err) || folding_spread_save(d->conf, err) || trace_manifest_write(d->conf->trace, &lead.manifest, err))
         return -1;
     log_info("captured %u ranks: %llu groups of operations, %u iterations, %u classes of ranks", d->graph->world,
              (unsigned long long)count_groups(d->graph), lead.manifest.iterations, d->graph->nclasses);
@@ -328,11 +333,7 @@ static int capture(struct daemon *d)
 {
     struct prism_error err = {0};
     int64_t began = clock_now_ns();
-    uint32_t *all = malloc(d->conf->world * sizeof *all);
-    if (!all)
-        abort();
-    for (uint32_t i = 0; i < d->conf->world; i++)
-        all[i] = i;
+    uint32_t n, *all = folding_live(d->conf, &n);
     manifest_fill(d->conf, &lead.manifest);
     /* Incomplete until it is complete: whatever happens, the folder never looks whole before. */
     int rc = trace_manifest_write(d->conf->trace, &lead.manifest, &err);
@@ -341,9 +342,9 @@ static int capture(struct daemon *d)
     else
         remove_payloads(d);
     switching_begin();
-    log_info("capturing %u ranks on %u node%s", d->conf->world, d->conf->nodes, d->conf->nodes > 1 ? "s" : "");
+    folding_tell_capture(d->conf, n);
     if (!rc)
-        rc = run_phase(d, PHASE_CAPTURE, TRANSPORT_PACED, all, d->conf->world, false, NULL);
+        rc = run_phase(d, PHASE_CAPTURE, TRANSPORT_PACED, all, n, false, NULL);
     free(all);
     bool none = !rc && was_none(d, &err);
     if (none && scratch_keep(d, &err))
@@ -411,7 +412,7 @@ static int calibrate(struct daemon *d)
     if ((network_load(d, &err) && network_measure(d, &err)) || network_keep(d, &err))
         return daemon_fail(d, err.code, "%s", err.text);
     uint32_t beside = assist_slice(d->conf);
-    slices_plan(&s, d->graph, beside ? beside : d->conf->ndevices * d->conf->nodes, d->conf->slices, d->conf->sandbox,
+    slices_plan(&s, d->graph, d->conf->fold, beside ? beside : d->conf->ndevices * d->conf->nodes, d->conf->slices, d->conf->sandbox,
                 d->conf->nsandbox);
     log_info("calibrating %u of %u ranks in %u slice%s", s.first[s.n], d->conf->world, s.n, s.n == 1 ? "" : "s");
     forget_durations(d);
@@ -528,6 +529,8 @@ static int run_all(struct daemon *d)
         return -1;
     struct prism_error err = {0};
     bool have = lead.manifest.complete && c->phase != CONF_CAPTURE;
+    if (have && folding_agree(d->conf, &lead.manifest, &err))
+        return daemon_fail(d, err.code, "%s", err.text);
     if (assist_check(c, have ? &lead.manifest : NULL, &err))
         return daemon_fail(d, err.code, "%s", err.text);
     if (!have)

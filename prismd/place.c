@@ -1,7 +1,11 @@
 #include "prismd/place.h"
 
+#include "graph/fold.h"
+
 uint32_t place_capture_node(const struct conf *c, uint32_t rank)
 {
+    if (c->fold_nodes)
+        return c->fold_nodes[rank];
     uint32_t logical_nodes = (c->world + c->gpus_per_node - 1) / c->gpus_per_node;
     if (logical_nodes < c->nodes)
         return (uint32_t)((uint64_t)rank * c->nodes / c->world);
@@ -17,7 +21,7 @@ uint32_t place_capture_queues(const struct conf *c)
     if (c->queues)
         return c->queues;
     uint32_t devices = c->nodes * (c->ndevices ? c->ndevices : 1);
-    uint32_t ranks = (c->world + devices - 1) / devices;
+    uint32_t running = c->fold ? c->fold->nlive : c->world, ranks = (running + devices - 1) / devices;
     uint32_t n = QUEUES_A_DEVICE / (ranks ? ranks : 1);
     return n < QUEUES_LEAST ? QUEUES_LEAST : n > QUEUES_MOST ? QUEUES_MOST : n;
 }

@@ -4,7 +4,7 @@
 
 #include "prismd/conf.h"
 
-/* Capture: whole logical nodes, in contiguous blocks. */
+/* Capture: whole logical nodes, in contiguous blocks; of a folded capture the ranks that run, in contiguous blocks. */
 uint32_t place_capture_node(const struct conf *c, uint32_t rank);
 /* Hardware queues (CUDA_DEVICE_MAX_CONNECTIONS) of a rank's context in capture: every stream at a closed gate holds one, so
  * many are good, up to CUDA's 32. But the driver makes them one by one, for one context at a time: on an H200 in a

@@ -8,6 +8,7 @@
 
 #include <event2/bufferevent.h>
 
+#include "prismd/folding.h"
 #include "prismd/link.h"
 #include "prismd/place.h"
 #include "prismd/pmix_door.h"
@@ -398,8 +399,7 @@ static void describe_job(struct daemon *d, uint32_t server, struct bytes *job)
 
 static void on_guest(struct daemon *d, uint32_t rank, struct bufferevent *connection)
 {
-    (void)d;
-    struct pmix_node *n = rank < px.world.world ? pmix_server_of(rank) : NULL;
+    struct pmix_node *n = rank < px.world.world && folding_allows_pmix(d, rank) ? pmix_server_of(rank) : NULL;
     if (n)
         pmix_node_connect(n, connection);
     else

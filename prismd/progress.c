@@ -6,6 +6,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "graph/fold.h"
 #include "prismd/link.h"
 
 #define LEAST   65u
@@ -106,7 +107,7 @@ static void say(struct daemon *d, int64_t now)
         all.groups += p->groups;
         all.iterations = !i || p->iterations < all.iterations ? p->iterations : all.iterations;
     }
-    all.ranks = d->conf->world;
+    all.ranks = d->conf->fold ? d->conf->fold->nlive : d->conf->world;
     double rate = now > progress.last_ns ? (double)(all.groups - progress.last_groups) * 1e9 / (double)(now - progress.last_ns) : 0;
     progress_line(&all, rate, (double)(now - progress.began_ns) / 1e9, d->conf->iterations, line, sizeof line);
     log_info("%s", line);
@@ -167,7 +168,7 @@ void progress_opened(void)
 void progress_tick(struct daemon *d)
 {
     int64_t now = clock_now_ns();
-    if (d->phase != PHASE_CAPTURE || d->stopping || d->conf->world < LEAST || now < progress.tell_ns)
+    if (d->phase != PHASE_CAPTURE || d->stopping || (d->conf->fold ? d->conf->fold->nlive : d->conf->world) < LEAST || now < progress.tell_ns)
         return;
     progress.tell_ns = now + TELL_NS;
     count(d);

@@ -6,6 +6,7 @@
 
 #include <uthash.h>
 
+#include "prismd/folding.h"
 #include "prismd/link.h"
 #include "prismd/rank.h"
 #include "prismd/sched.h"
@@ -23,6 +24,7 @@ struct member {
 struct pending {
     uint8_t id[MSG_UID_LEN]; /* unique id, or {parent, count of splits} with zeroes behind */
     uint32_t size, joined;
+    bool made; /* kept in a folded capture, for those that come too late */
     struct member *members; /* owned; by rank in the new communicator, or in the parent */
     UT_hash_handle hh;
 };
@@ -112,6 +114,90 @@ static void on_nocolor(struct daemon *d, uint32_t from, struct bytes_reader *b)
     sched_running(d, r);
 }
 
+/* "0-2,5": those that have joined, or have not. */
+static void list_members(const struct pending *p, bool joined, char *out, size_t len)
+{
+    size_t used = 0;
+    out[0] = 0;
+    for (uint32_t i = 0; i < p->size && used + 24 < len; i++) {
+        uint32_t last = i;
+        if (p->members[i].joined != joined)
+            continue;
+        while (last + 1 < p->size && p->members[last + 1].joined == joined)
+            last++;
+        used += (size_t)snprintf(out + used, len - used, last > i ? "%s%u-%u" : "%s%u", used ? "," : "", i, last);
+        i = last;
+    }
+}
+
+static bool is_split(const struct pending *p)
+{
+    return p->id[MSG_UID_LEN - 1] == 1;
+}
+
+/* Folded: members that have not called are absent ones, whose number of it nobody asks for. */
+static enum fold_answer make_folded(struct daemon *d, struct pending *p, bool last)
+{
+    int32_t *callers = malloc(p->size * sizeof *callers), *ranks = malloc(p->size * sizeof *ranks);
+    struct member *members = calloc(p->size, sizeof *members);
+    if (!callers || !ranks || !members)
+        abort();
+    for (uint32_t i = 0; i < p->size; i++)
+        callers[i] = p->members[i].joined ? (int32_t)p->members[i].rank : -1;
+    enum fold_answer answer = fold_members(d->conf->fold, callers, p->size, last, ranks);
+    for (uint32_t i = 0; answer == FOLD_WHOLE && i < p->size; i++)
+        members[i] = p->members[i].joined ? p->members[i] : (struct member){.rank = (uint32_t)ranks[i], .comm = UINT32_MAX};
+    free(callers);
+    free(ranks);
+    if (answer == FOLD_WHOLE) {
+        p->made = true;
+        announce_made(d, members, p->size);
+    }
+    free(members);
+    return answer;
+}
+
+static void cannot_make(struct daemon *d, const struct pending *p, enum fold_answer answer)
+{
+    uint32_t first = 0;
+    char dimensions[128], callers[256];
+    while (first + 1 < p->size && !p->members[first].joined)
+        first++;
+    fold_describe(d->conf->fold, dimensions, sizeof dimensions);
+    list_members(p, true, callers, sizeof callers);
+    if (answer == FOLD_SEVERAL)
+        daemon_fail(d, PRISM_EXIT_UNSUPPORTED,
+                    "rank %u makes a communicator of %u, which could be over more than one of the folded dimensions %s: name a sandbox rank "
+                    "of another replica too, or fold one of them",
+                    p->members[first].rank, p->size, dimensions);
+    else
+        daemon_fail(d, PRISM_EXIT_UNSUPPORTED,
+                    "rank %u makes a communicator of %u, of which the members %s run and have called: the folded dimensions %s give none with "
+                    "these; does it split one (then give it as two in --prism-layout, such as dp_shard:8,dp_rep:8), or is the layout "
+                    "another?",
+                    p->members[first].rank, p->size, callers, dimensions);
+}
+
+bool registry_settle(struct daemon *d, bool fail)
+{
+    struct pending *p, *next, *open = NULL;
+    enum fold_answer worst = FOLD_LATER;
+    bool any = false;
+    HASH_ITER(hh, pending, p, next) {
+        if (p->made || is_split(p))
+            continue;
+        enum fold_answer answer = make_folded(d, p, true);
+        any |= answer == FOLD_WHOLE;
+        if (answer != FOLD_WHOLE && (!open || answer == FOLD_SEVERAL)) {
+            open = p;
+            worst = answer;
+        }
+    }
+    if (!any && open && fail)
+        cannot_make(d, open, worst);
+    return any;
+}
+
 static void on_join(struct daemon *d, uint32_t from, struct bytes_reader *b)
 {
     (void)from;
@@ -125,13 +211,25 @@ static void on_join(struct daemon *d, uint32_t from, struct bytes_reader *b)
         return;
     }
     struct pending *p = find_pending(id, size);
+    if (p->made) {
+        daemon_fail(d, PRISM_EXIT_UNSUPPORTED,
+                    "rank %u: comes as member %u of a communicator of %u that was taken for one of ranks that are folded away (members of "
+                    "different dimensions call in different order): name a sandbox rank of another replica too, or capture without --prism-fold",
+                    rank, place, size);
+        return;
+    }
     if (p->size != size || p->members[place].joined) {
         daemon_fail(d, PRISM_EXIT_RANK, "rank %u: ncclCommInitRank as rank %u of %u, but %s", rank, place, size,
                     p->size != size ? "another member gave another size" : "that rank is taken");
         return;
     }
     p->members[place] = (struct member){.joined = true, .rank = rank, .comm = comm};
-    if (++p->joined < size)
+    p->joined++;
+    if (d->conf->fold) {
+        make_folded(d, p, false);
+        return;
+    }
+    if (p->joined < size)
         return;
     announce_made(d, p->members, size);
     drop_pending(p);
@@ -147,6 +245,15 @@ static int by_color_and_key(const void *a, const void *b)
     return x->parent_rank - y->parent_rank;
 }
 
+static void announce_nocolor(struct daemon *d, const struct member *m)
+{
+    struct bytes b = {0};
+    bytes_put_u32(&b, m->rank);
+    bytes_put_u32(&b, m->comm);
+    link_announce(d, LINK_NOCOLOR, &b);
+    bytes_free(&b);
+}
+
 static void make_splits(struct daemon *d, struct pending *p)
 {
     qsort(p->members, p->size, sizeof *p->members, by_color_and_key);
@@ -156,15 +263,103 @@ static void make_splits(struct daemon *d, struct pending *p)
             n++;
         if (p->members[i].color != NOCOLOR)
             announce_made(d, &p->members[i], n);
-        for (uint32_t k = i; p->members[i].color == NOCOLOR && k < i + n; k++) {
-            struct bytes b = {0};
-            bytes_put_u32(&b, p->members[k].rank);
-            bytes_put_u32(&b, p->members[k].comm);
-            link_announce(d, LINK_NOCOLOR, &b);
-            bytes_free(&b);
-        }
+        for (uint32_t k = i; p->members[i].color == NOCOLOR && k < i + n; k++)
+            announce_nocolor(d, &p->members[k]);
         i += n;
     }
+}
+
+/* A group's members call with its colour: where one that differs in a folded dimension only has run, it tells whether the group is
+ * over that dimension. -1: nobody has. */
+static int over_dimensions(const struct fold *f, const struct graph_comm *parent, const struct pending *p, const struct member *group,
+                           uint32_t n)
+{
+    int over = 0, covered = fold_covers(f, parent->ranks, parent->size);
+    for (uint32_t k = 0; k < f->ndimensions; k++) {
+        const struct fold_dimension *dim = &f->dimensions[k];
+        int32_t found = -1;
+        if (!(covered >> k & 1))
+            continue;
+        for (uint32_t i = 0; i < n && found < 0; i++)
+            for (uint32_t j = 0; j < p->size && found < 0; j++) {
+                const struct member *other = &p->members[j];
+                uint32_t apart = other->joined ? fold_displacement(f, group[i].rank, other->rank) : 0;
+                bool alone = apart && apart / dim->stride < dim->size && apart % dim->stride == 0;
+                if (alone && fold_shift(f, group[i].rank, apart) == other->rank)
+                    found = other->color == group[i].color;
+            }
+        if (found < 0)
+            return -1;
+        over |= found << k;
+    }
+    return over;
+}
+
+static int by_rank(const void *a, const void *b)
+{
+    const struct member *x = a, *y = b;
+    return x->rank < y->rank ? -1 : x->rank > y->rank;
+}
+
+static int make_folded_split(struct daemon *d, const struct pending *p, struct member *group, uint32_t n)
+{
+    const struct fold *f = d->conf->fold;
+    uint32_t parent, absent = 0;
+    memcpy(&parent, p->id, sizeof parent);
+    int over = over_dimensions(f, &d->graph->comms[parent], p, group, n);
+    char dimensions[128];
+    fold_describe(f, dimensions, sizeof dimensions);
+    while (absent + 1 < f->world && fold_is_live(f, absent))
+        absent++;
+    if (over < 0)
+        return daemon_fail(d, PRISM_EXIT_UNSUPPORTED,
+                           "rank %u calls ncclCommSplit, which does not say whether its group is over the folded dimensions (%s): name a sandbox "
+                           "rank of another replica too, as --prism-sandbox=0,%u does",
+                           group[0].rank, dimensions, absent);
+    int32_t *ranks = malloc(n * sizeof *ranks), *all = malloc(f->world * sizeof *all);
+    struct member *members = calloc(f->world, sizeof *members);
+    if (!ranks || !all || !members)
+        abort();
+    bool ordered = true;
+    for (uint32_t i = 0; i < n; i++) {
+        ordered &= !i || group[i].rank > group[i - 1].rank;
+        ranks[i] = (int32_t)group[i].rank;
+    }
+    uint32_t size = over ? fold_spread(f, ranks, n, (unsigned)over, all, f->world) : n;
+    for (uint32_t i = 0; i < size; i++) {
+        struct member key = {.rank = over ? (uint32_t)all[i] : group[i].rank}, *found = over ? bsearch(&key, group, n, sizeof *group, by_rank) : &group[i];
+        members[i] = found ? *found : (struct member){.rank = key.rank, .comm = UINT32_MAX};
+    }
+    if (over && !ordered)
+        daemon_fail(d, PRISM_EXIT_UNSUPPORTED, "rank %u calls ncclCommSplit with keys that are not in the order of ranks: where members are "
+                    "folded away their keys are not known; capture without --prism-fold", group[0].rank);
+    else
+        announce_made(d, members, size);
+    free(ranks);
+    free(all);
+    free(members);
+    return 0;
+}
+
+static void make_folded_splits(struct daemon *d, struct pending *p)
+{
+    struct member *callers = malloc(p->size * sizeof *callers);
+    uint32_t n = 0;
+    if (!callers)
+        abort();
+    for (uint32_t i = 0; i < p->size; i++)
+        if (p->members[i].joined)
+            callers[n++] = p->members[i];
+    qsort(callers, n, sizeof *callers, by_color_and_key);
+    for (uint32_t i = 0, k; i < n && !d->stopping; i = k) {
+        for (k = i + 1; k < n && callers[k].color == callers[i].color; k++)
+            ;
+        if (callers[i].color != NOCOLOR)
+            make_folded_split(d, p, &callers[i], k - i);
+        for (uint32_t j = i; callers[i].color == NOCOLOR && j < k; j++)
+            announce_nocolor(d, &callers[j]);
+    }
+    free(callers);
 }
 
 static void on_split(struct daemon *d, uint32_t from, struct bytes_reader *b)
@@ -188,9 +383,13 @@ static void on_split(struct daemon *d, uint32_t from, struct bytes_reader *b)
     if (p->members[place].joined)
         return;
     p->members[place] = m;
-    if (++p->joined < p->size)
+    const uint32_t *stand_ins;
+    if (++p->joined < folding_live_members(d, (int32_t)parent, &stand_ins))
         return;
-    make_splits(d, p);
+    if (stand_ins)
+        make_folded_splits(d, p);
+    else
+        make_splits(d, p);
     drop_pending(p);
 }
 
@@ -229,22 +428,6 @@ int registry_comm_split(struct daemon *d, struct rank *r, const struct msg_comm_
     return 0;
 }
 
-/* "0-2,5": those that have joined, or have not. */
-static void list_members(const struct pending *p, bool joined, char *out, size_t len)
-{
-    size_t used = 0;
-    out[0] = 0;
-    for (uint32_t i = 0; i < p->size && used + 24 < len; i++) {
-        uint32_t last = i;
-        if (p->members[i].joined != joined)
-            continue;
-        while (last + 1 < p->size && p->members[last + 1].joined == joined)
-            last++;
-        used += (size_t)snprintf(out + used, len - used, last > i ? "%s%u-%u" : "%s%u", used ? "," : "", i, last);
-        i = last;
-    }
-}
-
 /* Members of a split are those of the parent, whom we know by world rank; who lacks in an init has no name but a number. */
 void registry_tell_pending(const struct daemon *d, void (*tell)(void *arg, const char *text), void *arg)
 {
@@ -252,7 +435,9 @@ void registry_tell_pending(const struct daemon *d, void (*tell)(void *arg, const
     HASH_ITER(hh, pending, p, next) {
         char here[256], missing[256], text[700];
         uint32_t parent, first = 0;
-        bool split = p->id[MSG_UID_LEN - 1] == 1;
+        bool split = is_split(p);
+        if (p->made)
+            continue;
         memcpy(&parent, p->id, sizeof parent);
         list_members(p, true, here, sizeof here);
         list_members(p, false, missing, sizeof missing);

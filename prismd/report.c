@@ -9,6 +9,7 @@
 #include <jansson.h>
 
 #include "common/file.h"
+#include "prismd/folding_spread.h"
 #include "prismd/link.h"
 #include "prismd/switching.h"
 
@@ -165,6 +166,9 @@ int report_write(const struct daemon *d, const struct trace_manifest *m, const s
     json_object_set_new(root, "live_size_changes", json_integer((json_int_t)results->size_changes));
     if (results->changed)
         json_object_set_new(root, "first_size_change_iteration", json_integer(results->first_change));
+    json_t *fold = folding_report(d->conf);
+    if (fold)
+        json_object_set_new(root, "fold", fold);
     json_t *switching = switching_load(d->conf->trace);
     if (switching)
         json_object_set_new(root, "switching", switching);

@@ -8,6 +8,7 @@
 #include "prismd/ballast.h"
 #include "prismd/durations.h"
 #include "prismd/emulate.h"
+#include "prismd/folding_spread.h"
 #include "prismd/hang.h"
 #include "prismd/place.h"
 #include "prismd/switching.h"
@@ -15,6 +16,7 @@
 void result_put_capture(struct daemon *d, struct bytes *out)
 {
     switching_put(out);
+    folding_spread_put(out);
     /* The coordinator's own part of the graph is in place already. */
     if (!d->conf->node || (d->failure.code && !hang_keeps_graph(d)))
         return;
@@ -37,6 +39,7 @@ static void adopt_rank(struct graph_rank *to, struct graph_rank *from)
 int result_take_capture(struct daemon *d, uint32_t from, struct bytes_reader *b, struct prism_error *err)
 {
     switching_take(b);
+    folding_spread_take(b);
     if (from == d->conf->node || (d->failure.code && !hang_keeps_graph(d)))
         return 0;
     struct graph *part = graph_read(b->data + b->pos, b->len - b->pos, err);

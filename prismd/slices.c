@@ -2,15 +2,20 @@
 
 #include <stdlib.h>
 
-static void mark_spread(uint8_t *wanted, const struct graph *g, uint32_t klass, uint32_t count)
+static bool may_run(const struct graph *g, const struct fold *fold, uint32_t rank, uint32_t klass)
+{
+    return g->ranks[rank].klass == klass && (!fold || fold_is_live(fold, rank));
+}
+
+static void mark_spread(uint8_t *wanted, const struct graph *g, const struct fold *fold, uint32_t klass, uint32_t count)
 {
     uint32_t members = 0, taken = 0;
     for (uint32_t r = 0; r < g->world; r++)
-        members += g->ranks[r].klass == klass;
+        members += may_run(g, fold, r, klass);
     if (count > members)
         count = members;
     for (uint32_t r = 0, i = 0; r < g->world && taken < count; r++) {
-        if (g->ranks[r].klass != klass)
+        if (!may_run(g, fold, r, klass))
             continue;
         if ((uint64_t)i * count / members >= taken || !i) {
             wanted[r] = 1;
@@ -20,8 +25,8 @@ static void mark_spread(uint8_t *wanted, const struct graph *g, uint32_t klass, 
     }
 }
 
-void slices_plan(struct slices *s, const struct graph *g, uint32_t per_slice, uint32_t per_class, const uint32_t *always,
-                 uint32_t nalways)
+void slices_plan(struct slices *s, const struct graph *g, const struct fold *fold, uint32_t per_slice, uint32_t per_class,
+                 const uint32_t *always, uint32_t nalways)
 {
     uint8_t *wanted = calloc(g->world, 1);
     s->ranks = malloc(g->world * sizeof *s->ranks);
@@ -29,9 +34,9 @@ void slices_plan(struct slices *s, const struct graph *g, uint32_t per_slice, ui
     if (!wanted || !s->ranks || !s->first)
         abort();
     if (!per_class)
-        per_class = g->world <= SLICES_SMALL_WORLD ? UINT32_MAX : 1;
+        per_class = (fold ? fold->nlive : g->world) <= SLICES_SMALL_WORLD ? UINT32_MAX : 1;
     for (uint32_t k = 0; k < g->nclasses; k++)
-        mark_spread(wanted, g, k, per_class);
+        mark_spread(wanted, g, fold, k, per_class);
     for (uint32_t i = 0; i < nalways; i++)
         wanted[always[i]] = 1;
     uint32_t n = 0;

@@ -2,7 +2,7 @@
 #ifndef PRISM_PRISMD_SLICES_H
 #define PRISM_PRISMD_SLICES_H
 
-#include "graph/graph.h"
+#include "graph/fold.h"
 
 /* In worlds up to this size every rank is calibrated (a slow rank is found only by running it). */
 #define SLICES_SMALL_WORLD 64
@@ -14,9 +14,10 @@ struct slices {
 };
 
 /* per_slice: devices to run on at once. per_class: 0 = auto (all in small worlds, else one a class and the ranks in
- * always[]), UINT32_MAX = all, else so many a class, spread evenly over the class. */
-void slices_plan(struct slices *s, const struct graph *g, uint32_t per_slice, uint32_t per_class, const uint32_t *always,
-                 uint32_t nalways);
+ * always[]), UINT32_MAX = all, else so many a class, spread evenly over the class. fold (NULL: none): only ranks that ran in
+ * capture are taken, and counted. */
+void slices_plan(struct slices *s, const struct graph *g, const struct fold *fold, uint32_t per_slice, uint32_t per_class,
+                 const uint32_t *always, uint32_t nalways);
 void slices_clear(struct slices *s);
 
 #endif

@@ -2,6 +2,7 @@
 
 #include <netdb.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -11,6 +12,7 @@
 #include "c10d/replay.h"
 #include "c10d/server.h"
 #include "common/log.h"
+#include "prismd/folding.h"
 #include "prismd/gloo.h"
 #include "prismd/link.h"
 
@@ -41,6 +43,7 @@ struct store {
     struct c10d_server *server; /* coordinator only, as all below */
     char *host;
     uint16_t port;
+    struct connection nobody;        /* what absent ranks of a folded capture add has no author that ran */
     struct connection **connections; /* owned; by port, newest first, kept to the end */
     struct report_of_port **reports; /* owned; by port */
     struct logged *log;              /* capture: all; later phases: those whose author is not known yet */
@@ -116,10 +119,23 @@ static void on_mutation(void *ctx, struct c10d_peer *peer, const struct c10d_mut
 {
     struct store *s = ctx;
     struct connection *c = peer->user;
+    if (m->kind == C10D_SET)
+        folding_store_set(s->daemon, c->author, m->key, m->key_len);
     if (s->replay && c->author != C10D_AUTHOR_NONE)
         happened(s, c->author, m);
     else
         keep(s, c, m);
+}
+
+/* Folded capture: what the ranks that this one stands for add, in front of its own. */
+static uint32_t on_add(void *ctx, struct c10d_peer *peer, const struct c10d_mutation *m)
+{
+    struct store *s = ctx;
+    const struct connection *c = peer->user;
+    uint32_t others = folding_store_others(s->daemon, c->author, m);
+    for (uint32_t i = 0; i < others; i++)
+        keep(s, &s->nobody, m);
+    return others;
 }
 
 static void on_warning(void *ctx, const char *text)
@@ -208,8 +224,9 @@ struct store *store_create(struct daemon *d, struct prism_error *err)
         !(s->reports = calloc(PORTS, sizeof(struct report_of_port *))))
         abort();
     s->daemon = d;
+    s->nobody.author = C10D_AUTHOR_NONE;
     struct c10d_hooks hooks = {
-        .ctx = s, .on_connect = on_connect, .on_mutation = on_mutation, .on_warning = on_warning};
+        .ctx = s, .on_connect = on_connect, .on_mutation = on_mutation, .on_add = on_add, .on_warning = on_warning};
     /* Alone, only this machine's ranks connect: keep the store off the network. */
     s->server = c10d_server_create(d->base, d->conf->nodes > 1 ? NULL : "127.0.0.1", 0, &hooks, err);
     if (!s->server) {
@@ -276,6 +293,32 @@ const char *store_host(const struct store *s)
 uint16_t store_port(const struct store *s)
 {
     return s->port;
+}
+
+struct sought {
+    uint32_t rank;
+    bool found;
+    char *key;
+    size_t size;
+};
+
+static void look_at_waiting(void *ctx, const struct c10d_peer *peer, const void *key, size_t len)
+{
+    struct sought *w = ctx;
+    const struct connection *c = peer->user;
+    if (!c || c->author != w->rank || w->found)
+        return;
+    w->found = true;
+    if (w->size)
+        snprintf(w->key, w->size, "%.*s", (int)len, (const char *)key);
+}
+
+bool store_has_waiting(const struct store *s, uint32_t rank, char *key, size_t size)
+{
+    struct sought w = {.rank = rank, .key = key, .size = size};
+    if (s && s->server)
+        c10d_server_each_waiting(s->server, look_at_waiting, &w);
+    return w.found;
 }
 
 void store_log_encode(struct store *s, struct bytes *out)

@@ -22,6 +22,9 @@ uint16_t store_port(const struct store *s);
 /* A rank of this node connected from that local port (other nodes' are passed on to the coordinator). */
 void store_rank_connected(struct store *s, uint32_t port, uint32_t rank);
 
+/* Does that rank wait for a key? key (may be NULL, size 0): which. Known to the coordinator only: false elsewhere. */
+bool store_has_waiting(const struct store *s, uint32_t rank, char *key, size_t size);
+
 /* Capture: the log so far, encoded. */
 void store_log_encode(struct store *s, struct bytes *out);
 /* Later phases: replay the log around the ranks that run. */

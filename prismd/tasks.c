@@ -22,7 +22,10 @@ void tasks_begin(struct daemon *d)
 
 bool tasks_defers(const struct daemon *d, uint32_t rank)
 {
-    return d->phase == PHASE_CAPTURE && d->conf->tasks < d->conf->world && rank % d->conf->gpus_per_node;
+    bool first = true; /* of those of its logical node that run here */
+    for (uint32_t i = rank; i > 0 && i % d->conf->gpus_per_node; i--)
+        first &= !d->ranks[i - 1];
+    return d->phase == PHASE_CAPTURE && d->conf->tasks < d->conf->world && !first;
 }
 
 void tasks_start_deferred(struct daemon *d)

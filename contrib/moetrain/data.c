@@ -23,6 +23,11 @@ static uint64_t place_hash(const struct options *options, long iteration, long p
     return data_hash(data_hash((uint64_t)options->seed ^ 0x64617461u, (uint64_t)iteration), (uint64_t)place);
 }
 
+long data_place(const struct options *options, int micro_batch, int replica, int dp)
+{
+    return (long)micro_batch * dp + (options->equal_data ? 0 : replica);
+}
+
 int data_length(const struct options *options, long iteration, long place)
 {
     if (!options->variable_seq)
@@ -35,8 +40,10 @@ int data_length(const struct options *options, long iteration, long place)
 double data_tokens_in_batch(const struct options *options, long iteration, int dp)
 {
     double tokens = 0;
-    for (long place = 0; place < options->micro_batches * dp; place++)
-        tokens += (double)(options->micro_batch * data_length(options, iteration, place));
+    for (int i = 0; i < options->micro_batches; i++)
+        for (int replica = 0; replica < dp; replica++)
+            tokens += (double)(options->micro_batch *
+                               data_length(options, iteration, data_place(options, i, replica, dp)));
     return tokens;
 }
 

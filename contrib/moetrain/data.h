@@ -17,6 +17,9 @@ uint64_t data_hash(uint64_t a, uint64_t b);
 /* Uniform in [-1, 1). */
 double data_uniform(uint64_t hash);
 
+/* The place of a replica's micro-batch; with --equal-data that of the first replica's. */
+long data_place(const struct options *options, int micro_batch, int replica, int dp);
+
 /* Length of the sequences of a micro-batch: --seq, or from seq/2 to seq with --variable-seq. */
 int data_length(const struct options *options, long iteration, long place);
 

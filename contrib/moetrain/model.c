@@ -120,7 +120,7 @@ void model_begin_iteration(struct trainer *t)
     struct model *m = &t->model;
     size_t bytes = (size_t)o->micro_batches * (size_t)m->max_rows * sizeof(int);
     for (int i = 0; i < o->micro_batches; i++) {
-        long place = (long)i * t->layout.dp + t->layout.dp_rank;
+        long place = data_place(o, i, t->layout.dp_rank, t->layout.dp);
         int *tokens = m->host_tokens + (size_t)i * (size_t)m->max_rows;
         m->lengths[i] = data_length(o, t->iteration, place);
         data_fill(o, t->iteration, place, tokens, m->host_targets + (size_t)i * (size_t)m->max_rows);

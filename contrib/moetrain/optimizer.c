@@ -39,7 +39,8 @@ static struct result read_sums(struct trainer *t, double tokens)
     CUDA_CHECK(cudaMemcpyAsync(t->host_sums, t->sums, 2 * sizeof *t->sums, cudaMemcpyDeviceToHost, compute));
     CUDA_CHECK(cudaEventRecord(t->events.sums_read, compute));
     CUDA_CHECK(cudaEventSynchronize(t->events.sums_read));
-    return (struct result){.loss = t->host_sums[0] / tokens, .norm = sqrt(t->host_sums[1]) / tokens};
+    double counted = t->options->equal_data ? t->layout.edp : 1; /* params.c, counts_in_norm */
+    return (struct result){.loss = t->host_sums[0] / tokens, .norm = sqrt(t->host_sums[1] / counted) / tokens};
 }
 
 struct result optimizer_step(struct trainer *t, double tokens)

@@ -50,6 +50,7 @@ static const struct option table[] = {
     LONG(iterations, "iterations", 4, 1, 1e9, "iterations to train"),
     LONG(seed, "seed", 1, 0, 1e15, "seed of parameters and data"),
     FLAG(variable_seq, "variable-seq", "the sequence length varies between micro-batches"),
+    FLAG(equal_data, "equal-data", "all data-parallel replicas get the same micro-batches and do the same"),
     DOUBLE(lr, "lr", 3e-3, 0, 10, "learning rate of Adam"),
     DOUBLE(clip, "clip", 1.0, 0, 1e9, "clip gradients to this global norm; 0: never"),
     DOUBLE(uneven_routing, "uneven-routing", 0, -100, 100, "bias of the router towards the first experts"),

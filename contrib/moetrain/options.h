@@ -13,7 +13,7 @@ struct options {
     long layers, hidden, heads, ffn, experts, topk, vocab, moe_every;
     /* data */
     long seq, micro_batch, micro_batches, iterations, seed;
-    bool variable_seq;
+    bool variable_seq, equal_data;
     /* optimizer */
     double lr, clip;
     /* behaviour under test */

@@ -215,12 +215,15 @@ static void set_values(const struct plan *plan)
     CUDA_CHECK(cudaMemset(params->second, 0, bytes));
 }
 
-/* Replicas of a parameter: only the first in its group counts it. */
+/* Replicas of a parameter: only the first in its group counts it; with --equal-data each does (optimizer.c divides by their number),
+ * so that all replicas do the same. */
 static bool counts_in_norm(const struct plan *plan, int i)
 {
     const struct layout *l = plan->layout;
     if (plan->tensors[i].split == SPLIT_NONE && l->tp_rank != 0)
         return false;
+    if (plan->options->equal_data)
+        return plan->expert[i] || l->ep_rank == 0;
     return (plan->expert[i] ? l->edp_rank : l->dp_rank) == 0;
 }
 

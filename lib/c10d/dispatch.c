@@ -114,7 +114,10 @@ static int serve_add(struct connection *c, const struct c10d_request *r, const c
     bool barrier = r->op == C10D_OP_BARRIER;
     struct c10d_mutation m =
         mutation(barrier ? C10D_BARRIER : C10D_ADD, r->key, (struct c10d_slice){NULL, 0}, r->number);
+    const struct c10d_hooks *hooks = &c->server->hooks;
     int64_t sum;
+    for (uint32_t others = hooks->on_add ? hooks->on_add(hooks->ctx, &c->peer, &m) : 0; others; others--)
+        c10d_store_apply(c->server->store, &m, &sum, NULL);
     if (c10d_store_apply(c->server->store, &m, &sum, NULL) < 0) {
         *why = "add to a value that is not a number";
         return -1;

@@ -48,6 +48,15 @@ bool c10d_server_get(const struct c10d_server *server, const void *key, size_t k
     return true;
 }
 
+void c10d_server_each_waiting(const struct c10d_server *server,
+                              void (*visit)(void *ctx, const struct c10d_peer *peer, const void *key, size_t len), void *ctx)
+{
+    struct c10d_slice key;
+    for (const struct connection *c = server->connections; c; c = c->next)
+        for (const struct c10d_hold *at = NULL; (at = c10d_store_awaited(&c->waiter, at, &key));)
+            visit(ctx, &c->peer, key.data, key.len);
+}
+
 size_t c10d_server_num_keys(const struct c10d_server *server)
 {
     return c10d_store_num_keys(server->store);

@@ -43,6 +43,9 @@ struct c10d_hooks {
     /* After a client's mutation was applied, its reply queued and the waiters woken. m is valid during the call only.
      * Operations without effect (a delete of a missing key, a compare_set that did not match) are no mutations. */
     void (*on_mutation)(void *ctx, struct c10d_peer *peer, const struct c10d_mutation *m);
+    /* A client's add or barrier is about to be applied: how often it is to be applied in front of that, as by others who do the
+     * same (on_mutation does not hear of those). */
+    uint32_t (*on_add)(void *ctx, struct c10d_peer *peer, const struct c10d_mutation *m);
     /* One line about a connection that was closed for what it sent, or a failed accept. */
     void (*on_warning)(void *ctx, const char *text);
 };
@@ -71,6 +74,9 @@ int c10d_server_delete(struct c10d_server *server, const char *key, struct prism
 bool c10d_server_get(const struct c10d_server *server, const void *key, size_t key_len, const void **value,
                      size_t *len);
 size_t c10d_server_num_keys(const struct c10d_server *server);
+/* Each key that each client waits for. */
+void c10d_server_each_waiting(const struct c10d_server *server,
+                              void (*visit)(void *ctx, const struct c10d_peer *peer, const void *key, size_t len), void *ctx);
 
 /* --- 3. On a thread of its own, for rank 0 of a job without a daemon --- */
 

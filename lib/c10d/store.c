@@ -189,6 +189,14 @@ void c10d_store_cancel(struct c10d_store *store, struct c10d_waiter *waiter)
     waiter->awaited = 0;
 }
 
+const struct c10d_hold *c10d_store_awaited(const struct c10d_waiter *waiter, const struct c10d_hold *at, struct c10d_slice *key)
+{
+    const struct c10d_hold *next = at ? at->own_next : waiter->waits;
+    if (next)
+        *key = key_of(next->entry);
+    return next;
+}
+
 void c10d_store_leave(struct c10d_store *store, struct c10d_waiter *waiter)
 {
     c10d_store_cancel(store, waiter);

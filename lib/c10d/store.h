@@ -54,6 +54,8 @@ int c10d_store_queue_pop(struct c10d_store *store, struct c10d_slice key, struct
 void c10d_store_wait(struct c10d_store *store, struct c10d_waiter *waiter, struct c10d_slice key);
 void c10d_store_watch(struct c10d_store *store, struct c10d_waiter *watcher, struct c10d_slice key);
 void c10d_store_cancel(struct c10d_store *store, struct c10d_waiter *waiter); /* its waits */
+/* The keys a waiter misses, one after the other: at = NULL begins; NULL ends. */
+const struct c10d_hold *c10d_store_awaited(const struct c10d_waiter *waiter, const struct c10d_hold *at, struct c10d_slice *key);
 void c10d_store_leave(struct c10d_store *store, struct c10d_waiter *waiter);  /* its waits and watches */
 
 #endif

@@ -30,6 +30,8 @@ static void strings_free(char **list)
 void trace_manifest_clear(struct trace_manifest *m)
 {
     free(m->sandbox);
+    free(m->layout);
+    free(m->fold);
     strings_free(m->argv);
     strings_free(m->env);
     free(m->cwd);
@@ -83,6 +85,10 @@ static json_t *manifest_to_json(const struct trace_manifest *m)
     json_object_set_new(j, "nodes", json_integer(m->nodes));
     json_object_set_new(j, "iterations", json_integer(m->iterations));
     json_object_set_new(j, "sandbox", numbers_to_json(m->sandbox, m->nsandbox));
+    if (m->fold) {
+        json_object_set_new(j, "layout", json_string(m->layout ? m->layout : ""));
+        json_object_set_new(j, "fold", json_string(m->fold));
+    }
     json_object_set_new(j, "program_id", json_string(m->program_id ? m->program_id : ""));
     json_object_set_new(j, "argv", strings_to_json(m->argv));
     json_object_set_new(j, "env", strings_to_json(m->env));
@@ -214,6 +220,10 @@ static const char *manifest_from_json(const json_t *json, struct trace_manifest 
     m->nodes = get_number(&r, "nodes");
     m->iterations = get_number(&r, "iterations");
     get_sandbox(&r, m);
+    if (json_object_get(json, "fold")) {
+        m->layout = get_string(&r, "layout");
+        m->fold = get_string(&r, "fold");
+    }
     m->program_id = get_string(&r, "program_id");
     m->argv = get_strings(&r, "argv");
     m->env = get_strings(&r, "env");

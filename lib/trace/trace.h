@@ -30,6 +30,7 @@ struct trace_manifest {
     uint32_t iterations; /* recorded */
     uint32_t *sandbox;   /* owned; sandbox set named at capture: payload sums are exact for it */
     uint32_t nsandbox;
+    char *layout, *fold; /* owned; a folded capture: as the options were; else NULL. Not in traces of earlier versions */
     char **argv;         /* owned, NULL-terminated: the program */
     char **env;          /* owned, NULL-terminated: the environment differences that matter (PRISM_ and identity left out) */
     char *cwd;           /* owned */

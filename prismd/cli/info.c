@@ -132,12 +132,12 @@ static json_t *info_json(const struct trace_manifest *m, const struct graph *g, 
     for (int op = 0; op < OPS; op++)
         if (t->by_op[op])
             json_object_set_new(ops, prism_op_name(op), json_integer((json_int_t)t->by_op[op]));
-    return json_pack("{s:i, s:s*, s:s*, s:s*, s:o, s:s*, s:i, s:i, s:i, s:b, s:b, s:i, s:o,"
+    return json_pack("{s:i, s:s*, s:s*, s:s*, s:o, s:s*, s:i, s:i, s:i, s:b, s:b, s:i, s:s*, s:s*, s:o,"
                      " s:i, s:i, s:I, s:I, s:I, s:o, s:{s:I, s:I, s:I}, s:o}",
                      "version", (int)m->version, "trace_id", m->trace_id, "created", m->created, "program_id",
                      m->program_id, "argv", strings(m->argv), "cwd", m->cwd, "world", (int)m->world, "gpus_per_node",
                      (int)m->gpus_per_node, "nodes", (int)m->nodes, "complete", m->complete, "calibrated",
-                     m->calibrated, "iterations", (int)m->iterations, "sandbox", sandbox, "classes",
+                     m->calibrated, "iterations", (int)m->iterations, "layout", m->layout, "fold", m->fold, "sandbox", sandbox, "classes",
                      (int)g->nclasses, "communicators", (int)g->ncomms, "graph_nodes", (json_int_t)t->nodes,
                      "groups", (json_int_t)t->comm_nodes, "measured_ranks", (json_int_t)t->measured, "ops", ops,
                      "payloads", "count", (json_int_t)t->payloads, "raw_bytes", (json_int_t)t->raw_bytes,
@@ -158,6 +158,8 @@ static void print_info(const char *dir, const struct trace_manifest *m, const st
     printf("  state           %s, %s\n", m->complete ? "complete" : "incomplete (emulation refuses it)",
            m->calibrated ? "calibrated" : "not calibrated");
     printf("  sandbox ranks   %s (payload sums are exact for these)\n", m->nsandbox ? ranks : "none");
+    if (m->fold)
+        printf("  folded          %s of the layout %s: representatives ran (prism report says how many)\n", m->fold, m->layout);
     printf("  iterations      %u\n", m->iterations);
     printf("  structure       %u classes of ranks, %u communicators, %llu nodes of which %llu groups; %llu ranks "
            "measured\n",

@@ -9,6 +9,7 @@
 #include "graph/graph.h"
 #include "plan_times.h"
 #include "prismd/durations.h"
+#include "prismd/folding.h"
 #include "prismd/predict.h"
 #include "prismd/slices.h"
 #include "spank/config.h"
@@ -155,7 +156,29 @@ static int predict_seconds(const char *dir, const struct options *o, const struc
     return run ? 0 : -1;
 }
 
-static uint32_t count_slices(const struct options *o, const struct graph *g, uint32_t devices)
+/* Folded as the options, or the trace's manifest, say; NULL: not. The sandbox is the option's, and the trace's its own. */
+static struct fold *folded(const struct options *o, const struct trace_manifest *m, uint32_t world)
+{
+    struct parse_ranks ranks;
+    const char *sandbox = o->text[OPTION_SANDBOX];
+    struct fold *f = NULL;
+    if (m)
+        return m->fold ? folding_make(m->layout, m->fold, m->world, m->sandbox, m->nsandbox, NULL) : NULL;
+    if (!o->text[OPTION_FOLD] || !o->text[OPTION_LAYOUT] || parse_ranks(sandbox ? sandbox : "0", &ranks, NULL))
+        return NULL;
+    uint32_t *list = malloc((ranks.count + 1) * sizeof(*list)), n = 0;
+    if (!list)
+        abort();
+    for (size_t i = 0; i < ranks.nranges; i++)
+        for (uint32_t r = ranks.ranges[i].first; r <= ranks.ranges[i].last; r++)
+            list[n++] = r;
+    f = folding_make(o->text[OPTION_LAYOUT], o->text[OPTION_FOLD], world, list, n, NULL);
+    parse_ranks_clear(&ranks);
+    free(list);
+    return f;
+}
+
+static uint32_t count_slices(const struct options *o, const struct graph *g, const struct fold *fold, uint32_t devices)
 {
     struct slices s = { 0 };
     struct parse_ranks ranks;
@@ -169,7 +192,7 @@ static uint32_t count_slices(const struct options *o, const struct graph *g, uin
     for (size_t i = 0; i < ranks.nranges; i++)
         for (uint32_t r = ranks.ranges[i].first; r <= ranks.ranges[i].last; r++)
             always[n++] = r;
-    slices_plan(&s, g, devices, slices && !strcmp(slices, "all") ? UINT32_MAX : options_number(o, OPTION_SLICES, 0), always, n);
+    slices_plan(&s, g, fold, devices, slices && !strcmp(slices, "all") ? UINT32_MAX : options_number(o, OPTION_SLICES, 0), always, n);
     n = s.n;
     slices_clear(&s);
     parse_ranks_clear(&ranks);
@@ -191,7 +214,10 @@ static int ask_trace(const char *dir, const struct options *o, struct plan *p, b
         p->captured = manifest.complete;
         p->calibrated = manifest.calibrated;
         p->model.classes = graph->nclasses;
-        p->model.slices = count_slices(o, graph, p->model.devices);
+        struct fold *fold = folded(o, &manifest, p->shape.world);
+        p->model.slices = count_slices(o, graph, fold, p->model.devices);
+        p->model.captured = fold ? fold->nlive : p->shape.world;
+        fold_destroy(fold);
         if (!o->text[OPTION_ITERATIONS])
             p->model.iterations = manifest.iterations ? manifest.iterations : 1;
         if (!seconds_given && p->calibrated) {
@@ -210,9 +236,12 @@ static int make_plan(const char *const *values, struct options *o, struct plan *
     if (take_options(o, values, err) || take_request(values, o, &request, err) || shape_plan(&request, o, &p->shape, err))
         return -1;
     const struct shape *s = &p->shape;
+    struct fold *fold = folded(o, NULL, s->world);
+    uint32_t captured = fold ? fold->nlive : s->world;
+    fold_destroy(fold);
     bool given = values[ITERATION_SECONDS];
     p->source = given ? "given" : "assumed";
-    p->model = (struct plan_model){ .world = s->world, .sandbox_ranks = s->sandbox_ranks,
+    p->model = (struct plan_model){ .captured = captured, .world = s->world, .sandbox_ranks = s->sandbox_ranks,
                                     .devices = s->physical_nodes * s->devices_per_node, .nodes = s->physical_nodes,
                                     .runnable = RUNNABLE, .classes = stages(o),
                                     .iterations = options_number(o, OPTION_ITERATIONS, 5), .iteration_seconds = 10,
@@ -238,13 +267,13 @@ static int put_json(const struct plan *p)
 {
     const struct shape *s = &p->shape;
     return print_json(json_pack(
-        "{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:{s:f, s:f, s:f, s:f}, s:{s:s, s:f, s:i, s:f, s:i, s:i}}", "world",
+        "{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:{s:f, s:f, s:f, s:f}, s:{s:s, s:f, s:i, s:f, s:i, s:i, s:i}}", "world",
         s->world, "nodes", s->nodes, "gpus_per_node", s->gpus_per_node, "tasks", s->tasks, "sandbox_ranks", s->sandbox_ranks,
         "assistants", s->devices - s->sandbox_ranks, "devices", p->model.devices, "physical_nodes", s->physical_nodes,
         "devices_per_node", s->devices_per_node, "minutes", "capture", p->times.capture / 60, "calibrate",
         p->times.calibrate / 60, "emulate", p->times.emulate / 60, "total", total(p) / 60, "model", "iteration", p->source,
         "iteration_seconds", p->model.iteration_seconds, "iterations", p->model.iterations, "startup_seconds",
-        p->model.startup_seconds, "classes", p->model.classes, "slices", p->times.slices));
+        p->model.startup_seconds, "captured_ranks", p->model.captured, "classes", p->model.classes, "slices", p->times.slices));
 }
 
 static int put_text(const struct plan *p)
@@ -253,6 +282,8 @@ static int put_text(const struct plan *p)
     printf("emulated   %u ranks, %u nodes x %u GPUs\n", s->world, s->nodes, s->gpus_per_node);
     printf("allocated  %u node%s x %u GPUs: %u for sandbox ranks, %u for assistants\n", s->physical_nodes,
            s->physical_nodes == 1 ? "" : "s", s->devices_per_node, s->sandbox_ranks, s->devices - s->sandbox_ranks);
+    if (p->model.captured < s->world)
+        printf("folded     %u ranks run in capture\n", p->model.captured);
     printf("minutes    capture %.1f%s, calibrate %.1f%s, emulate %.1f: %.1f in all\n", p->times.capture / 60,
            p->captured ? " (is in the trace)" : "", p->times.calibrate / 60, p->calibrated ? " (is in the trace)" : "",
            p->times.emulate / 60, total(p) / 60);

@@ -2,7 +2,7 @@
  * iterations of the full job, and how many processes share a device.
  *
  *   capture     start-up x rounds of ranks that start together + iterations x seconds x ranks a device: every rank computes, so
- *               this grows with the world (folding is not built)
+ *               this grows with the world; folded (--prism-fold), with the ranks that run
  *   calibrate   slices x (start-up + iterations x seconds); slices = ranks to calibrate / devices, rounded up. All ranks up to a
  *               world of 64; above, one a class of equal ranks and the sandbox's. Without a trace a class is a pipeline stage
  *   emulate     start-up + iterations x seconds, whatever the world is
@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 struct plan_model {
+    uint32_t captured;                      /* ranks that run in capture */
     uint32_t world, sandbox_ranks, devices; /* in all */
     uint32_t nodes, runnable;               /* real nodes; ranks that start together on each */
     uint32_t classes;

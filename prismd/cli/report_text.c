@@ -229,6 +229,27 @@ static void print_numerics(FILE *out, const json_t *report)
         fputc('\n', out);
 }
 
+static void print_fold(FILE *out, const json_t *report)
+{
+    const json_t *fold = json_object_get(report, "fold");
+    json_t *row;
+    size_t i;
+    if (!fold)
+        return;
+    fprintf(out, LABEL "folded: %s of the layout %s; %lld ranks ran, %lld of %lld replicas\n", "capture", text(fold, "folded") ? text(fold, "folded") : "?",
+            text(fold, "layout") ? text(fold, "layout") : "?", (long long)json_integer_value(json_object_get(fold, "ranks_run")),
+            (long long)json_integer_value(json_object_get(fold, "replicas_run")),
+            (long long)json_integer_value(json_object_get(fold, "replicas")));
+    fprintf(out, LABEL "inputs of ranks that did not run are their representative's: exact if all replicas do the same\n", "");
+    if (json_array_size(json_object_get(fold, "live_replicas_compared")) == 0)
+        fprintf(out, LABEL "how far replicas differ is not known: one ran, or none had inputs in one operation\n", "");
+    json_array_foreach(json_object_get(fold, "live_replicas_compared"), i, row)
+        fprintf(out, LABEL "%s of %s: inputs of the replicas that ran are %.2g %% apart (%lld of %lld differ)\n", "", text(row, "op"),
+                text(row, "datatype"), 100 * json_number_value(json_object_get(row, "difference")),
+                (long long)json_integer_value(json_object_get(row, "differed")),
+                (long long)json_integer_value(json_object_get(row, "compared")));
+}
+
 static void print_exit(FILE *out, const json_t *report)
 {
     const json_t *code = json_object_get(report, "exit_code");
@@ -256,6 +277,7 @@ void report_print(FILE *out, const json_t *report)
     print_pacing(out, report);
     print_ops(out, report);
     print_numerics(out, report);
+    print_fold(out, report);
     print_exit(out, report);
 }
 

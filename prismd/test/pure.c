@@ -85,7 +85,7 @@ static void small_worlds_are_calibrated_whole(void **state)
     (void)state;
     struct graph *g = world_with_classes(48, 4);
     struct slices s;
-    slices_plan(&s, g, 8, 0, NULL, 0);
+    slices_plan(&s, g, NULL, 8, 0, NULL, 0);
     assert_int_equal(s.n, 6);
     assert_int_equal(s.first[s.n], 48);
     slices_clear(&s);
@@ -98,7 +98,7 @@ static void large_worlds_take_one_a_class_and_the_sandbox(void **state)
     struct graph *g = world_with_classes(1024, 6);
     uint32_t sandbox[] = {0, 513};
     struct slices s;
-    slices_plan(&s, g, 4, 0, sandbox, 2);
+    slices_plan(&s, g, NULL, 4, 0, sandbox, 2);
     uint32_t seen[6] = {0}, found = 0;
     for (uint32_t i = 0; i < s.first[s.n]; i++) {
         seen[g->ranks[s.ranks[i]].klass]++;
@@ -118,7 +118,7 @@ static void slices_take_as_many_a_class_as_asked(void **state)
     (void)state;
     struct graph *g = world_with_classes(100, 3);
     struct slices s;
-    slices_plan(&s, g, 8, 5, NULL, 0);
+    slices_plan(&s, g, NULL, 8, 5, NULL, 0);
     uint32_t seen[3] = {0};
     for (uint32_t i = 0; i < s.first[s.n]; i++)
         seen[g->ranks[s.ranks[i]].klass]++;
