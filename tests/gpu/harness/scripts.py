@@ -9,21 +9,24 @@ from harness.memory import TOOLS
 
 HERE = os.path.dirname(TOOLS)
 
-# Name, world, what must be in the message. None: it is to be known what happens, not how.
+FOLDED = ["--layout=tp:2,dp:2", "--fold=dp"]
+# Name, world, what must be in the message, options.
 REFUSALS = [
-    ("graph", 2, r"graph"),
-    ("several", 2, r"ncclCommInitAll|several"),
-    ("gloo", 2, r"gloo"),
-    ("none", 2, r"NCCL"),
+    ("graph", 2, r"graph", []),
+    ("several", 2, r"ncclCommInitAll|several", []),
+    ("gloo", 2, r"gloo", []),
+    ("gloo", 4, r"gloo", FOLDED),
+    ("none", 2, r"NCCL", []),
 ]
 GRAPHS = [("plain", 0, r"graphs: ok"), ("nccl", 69, r"graph")]
 
 
 def refusals(launcher, result):
     """What does not work, each with the message that the user gets."""
-    for name, world, wanted in REFUSALS:
-        argv = [launcher.options.python, os.path.join(TOOLS, "refused.py"), name]
-        got = launcher.prism(argv, f"refused-{name}", 120, world, f"trace-refused-{name}", check=False)
+    for what, world, wanted, options in REFUSALS:
+        name = what + ("-folded" if options else "")
+        argv = [launcher.options.python, os.path.join(TOOLS, "refused.py"), what]
+        got = launcher.prism(argv, f"refused-{name}", 60, world, f"trace-refused-{name}", check=False, arguments=options)
         logs = "".join(got["logs"].values())
         lines = [line for line in (got["text"] + logs).splitlines() if re.search(r"prism", line, re.I)]
         row = {"program": name, "code": got["code"], "seconds": got["seconds"], "message": lines[-1] if lines else "",

@@ -121,7 +121,8 @@ def world_row(launcher, program):
     for phase, more in (("capture", [*layout(program), *recorded]), ("calibrate", ["--slices=auto", *recorded]), ("emulate", [])):
         with memory.Watch(launcher) as watch:
             got = step(row, phase, lambda p=phase, m=more: launcher.prism(
-                argv, f"{program.name}-{p}", 480, program.world, trace, p, program.sandbox, 0, STAGING, arguments=m))
+                argv, f"{program.name}-{p}", 480, program.world, trace, p, program.sandbox, 0,
+                {**STAGING, **program.environment}, arguments=m))
         row["host_peak_bytes"][phase], row["device_peak_bytes"][phase] = watch.peak, watch.device_peak
         if not got:
             break

@@ -46,14 +46,7 @@ class Grid:
         mine = self.members(self.at, names)
         if len(mine) == 1:
             return None
-        if self.job.device.type == "cuda":
-            # ncclCommSplit of the world: nothing goes through the store for ranks of other groups.
-            others = [n for n in self.sizes if n not in names]
-            origin = {n: 0 for n in self.sizes}
-            corners = [dict(origin)]
-            for name in others:
-                corners = [{**c, name: i} for c in corners for i in range(self.sizes[name])]
-            return dist.split_group(split_ranks=[self.members(c, names) for c in corners])
+        # Made by its members alone, from an id that the first of them publishes.
         return dist.new_group(mine, use_local_synchronization=True)
 
     def neighbour(self, step):
@@ -173,7 +166,8 @@ def main():
     p.add_argument("--top", type=int, default=2)
     p.add_argument("--skew", type=float, default=0.0, help="how much the router prefers the first experts")
     options = p.parse_args()
-    job = Job(options)
+    # Not bound to a device: groups would be split off the communicator of the whole world, by all of its ranks.
+    job = Job(options, bind=False)
     grid = Grid(job, options.tp, options.ep, options.pp)
     shape = shape_of(options, state_share=1 / options.pp, activation_share=1 / options.pp)
     micro = min(options.micro_batches, shape.batch)
