@@ -199,15 +199,15 @@ class Launcher:
         return result
 
     def prism(self, argv, name, seconds, world, trace, phase="auto", sandbox="0", assistants=0, extra=None, check=True,
-              arguments=(), devices=None):
-        """`prism run` (on the first `devices` GPUs; default: on all that this run has): call()'s result, with the report under "report" and the ranks' logs of earlier phases under
+              arguments=(), devices=None, per_node=8):
+        """`prism run` of nodes of per_node GPUs (on the first `devices` GPUs; default: on all that this run has): call()'s result, with the report under "report" and the ranks' logs of earlier phases under
         "logs" ({file name: text})."""
         trace = os.path.join(self.work, trace)
         report = os.path.join(self.work, os.path.basename(trace) + f"-{phase}.json")
         if os.path.exists(report):
             os.unlink(report)
         command = [os.path.join(self.bin, "prism"), "run", f"--emulate={world}", f"--sandbox={sandbox}",
-                   f"--gpus-per-node={min(8, world)}", f"--assistants={assistants}", f"--phase={phase}",
+                   f"--gpus-per-node={min(per_node, world)}", f"--assistants={assistants}", f"--phase={phase}",
                    f"--trace={trace}", f"--report={report}", *arguments]
         if self.network:
             command.append(f"--network={self.network}")

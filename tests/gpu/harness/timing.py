@@ -32,7 +32,7 @@ def new_row(program):
             "arguments": program.arguments, "steps": {}, "comparisons": {}, "failures": []}
 
 
-def emulate_twice(launcher, row, program, count, arguments=()):
+def emulate_twice(launcher, row, program, count, arguments=(), per_node=8):
     """Capture and calibration, then two emulations. Returns [(parsed sandbox rank, report), …]."""
     argv, trace, rank = program.argv(launcher, iterations=count), f"trace-time-{program.name}", int(program.sandbox)
     recorded = min(RECORDED, count)
@@ -40,7 +40,7 @@ def emulate_twice(launcher, row, program, count, arguments=()):
     for name, phase in (("emulate-1", "auto"), ("emulate-2", "emulate")):
         got = step(row, name, lambda p=phase, n=name: launcher.prism(
             argv, f"{program.name}-{n}", 300, program.world, trace, p, program.sandbox, 0, program.environment,
-            arguments=[f"--iterations={recorded}", *arguments]))
+            arguments=[f"--iterations={recorded}", *arguments], per_node=per_node))
         if not got:
             break
         try:
@@ -63,7 +63,8 @@ def timing(launcher, result):
                                                                             program.environment))
             if got:
                 full.append(parse.complete(parse.read(got["text"]), range(program.world), count))
-        runs = emulate_twice(launcher, row, program, count)
+        # The full run's ranks are hosts of their own, so that real NCCL lets them share the GPU: nodes of one GPU, here too.
+        runs = emulate_twice(launcher, row, program, count, per_node=1)
         row["full_seconds"] = [f[rank]["seconds"] for f in full]
         row["emulated_seconds"] = [r["seconds"] for r, _ in runs]
         row["reports"] = [report for _, report in runs]

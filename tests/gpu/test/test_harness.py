@@ -203,6 +203,14 @@ class Real(unittest.TestCase):
         self.assertIn("0 of 1", self.row(kernels=profile(gemm=11.0))[1][11])
         self.assertIn("0 of 2", self.row(kernels=profile(start=7.0))[1][12])
 
+    def test_what_did_not_end_well_is_not_whole(self):
+        whole = lambda **data: self.table.whole({"errors": [], **data}, [])  # noqa: E731
+        self.assertFalse(whole())
+        self.assertTrue(whole(pace=[{"exit_code": 0}]))
+        for bad in ({"pace": [{"exit_code": 1}]}, {"limit": {"passed": False}}, {"shared": {"world": 8, "full": {"exit_code": 124}}},
+                    {"out_of_time": True}, {"errors": [{"stage": "memory"}]}):
+            self.assertFalse(whole(**{"pace": [{"exit_code": 0}], **bad}), bad)
+
     def test_a_failed_run_is_a_failed_row(self):
         program = {"about": "x", "world": 2, "captured_iterations": 6, "profiled": False, "full": [self.run_of()] * 2,
                    "capture": {"exit_code": 71, "wall_seconds": 1.0, "ranks": {}, "output_tail": "no memory"}}
