@@ -29,8 +29,16 @@ BASE_CFLAGS += -fno-sanitize-recover=undefined
 endif
 endif
 
+# FUZZ=libfuzzer|afl: by clang or AFL++'s compiler, for tests/fuzz/run; readers then take wrong checksums.
+ifneq ($(FUZZ),)
+CC := $(if $(filter afl,$(FUZZ)),afl-clang-fast,clang)
+BASE_CFLAGS += -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -DFUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION \
+	$(if $(filter afl,$(FUZZ)),,-fsanitize=fuzzer-no-link)
+BASE_LDFLAGS += -fsanitize=address,undefined
+endif
+
 # Objects of different flags never mix: the build folder is keyed by them.
-FLAVOUR := $(if $(SANITIZE),$(SANITIZE),release)
+FLAVOUR := $(or $(FUZZ),$(SANITIZE),release)
 BUILD   ?= build
 B       := $(BUILD)/$(FLAVOUR)
 OBJ     := $(B)/obj
@@ -45,6 +53,7 @@ ALL :=
 UNIT_TESTS :=
 SYSTEM_TESTS :=
 TEST_PROGRAMS :=
+FUZZ_TARGETS :=
 CLEAN :=
 
 # $(call objects,dir,sources)
@@ -89,6 +98,16 @@ $(B)/test/$(strip $(1)): $(call objects,$(strip $(2)),$(3)) $(call archives,$(4)
 $(B)/test/$(strip $(1)): PROGRAM_LIBS := $(call archives,$(4)) $(5)
 $(call objects,$(strip $(2)),$(3)): MODULE_CFLAGS := -Ilib $(6)
 TEST_PROGRAMS += $(B)/test/$(strip $(1))
+endef
+
+# $(eval $(call fuzz_target,name,static libraries,link flags,extra cflags)): tests/fuzz/NAME.c, with a fuzzer where FUZZ names
+# one, else a unit test that replays its corpus (tests/fuzz/main.c)
+define fuzz_target
+$(B)/test/fuzz_$(strip $(1)): $(call objects,tests/fuzz,$(strip $(1)).c $(if $(FUZZ),,main.c)) $(call archives,$(2))
+$(B)/test/fuzz_$(strip $(1)): PROGRAM_LIBS := $(call archives,$(2)) $(if $(FUZZ),-fsanitize=fuzzer) $(3)
+$(call objects,tests/fuzz,$(strip $(1)).c main.c): MODULE_CFLAGS := -Ilib -I. $(4)
+UNIT_TESTS += $(B)/test/fuzz_$(strip $(1))
+FUZZ_TARGETS += $(B)/test/fuzz_$(strip $(1))
 endef
 
 MODULES := $(sort $(wildcard lib/*/module.mk prismd/module.mk prismd/*/module.mk spank/module.mk contrib/*/module.mk etc/module.mk docs/module.mk tests/module.mk tests/*/module.mk))
@@ -143,6 +162,11 @@ print-%:
 $(OBJ)/%.o: %.c $(FLAGS_STAMP)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(BASE_CFLAGS) $(MODULE_CFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+# Readers that take wrong checksums, for fuzz targets that are unit tests.
+$(OBJ)/unchecked/%.o: %.c $(FLAGS_STAMP)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(BASE_CFLAGS) $(MODULE_CFLAGS) $(CFLAGS) -DFUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION -MMD -MP -c -o $@ $<
 
 $(LIB)/%.a:
 	@mkdir -p $(@D)

@@ -80,6 +80,11 @@ static int deliver(struct daemon *d, struct group *g, uint32_t part, const void 
 static void take_send(struct daemon *d, const struct channel_key *key, const void *data, uint64_t bytes, struct blob **blob)
 {
     struct letter *l = find(key);
+    if (l && !l->group) {
+        daemon_fail(d, PRISM_EXIT_DAEMON, "malformed message (send %u from %d to %d of communicator %d came twice)", key->sequence,
+                    key->from, key->to, key->global);
+        return;
+    }
     if (l) {
         struct group *g = l->group;
         uint32_t part = l->part;

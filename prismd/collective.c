@@ -424,7 +424,9 @@ static void on_arrived(struct daemon *d, uint32_t from, struct bytes_reader *b)
     e.what.out_bytes = bytes_get_u64(b);
     e.what.in_bytes = bytes_get_u64(b);
     const void *data = bytes_get(b, e.what.in_bytes);
-    if (!data || d->phase != PHASE_CAPTURE || d->stopping || key.global < 0 || key.global >= (int32_t)d->graph->ncomms)
+    if (!data || d->phase != PHASE_CAPTURE || d->stopping || key.global < 0 || key.global >= (int32_t)d->graph->ncomms ||
+        !coll_sizes_agree(e.what.op, e.what.datatype, e.what.count, (int)member, e.what.peer, (int)d->graph->comms[key.global].size,
+                          e.what.in_bytes, e.what.out_bytes))
         return;
     e.data = malloc(e.what.in_bytes ? e.what.in_bytes : 1);
     if (!e.data)
@@ -496,7 +498,8 @@ static void on_node_sum(struct daemon *d, uint32_t from, struct bytes_reader *b)
     what.count = bytes_get_u64(b);
     what.in_bytes = what.out_bytes = bytes_get_u64(b);
     const void *data = bytes_get(b, what.out_bytes);
-    if (!data || d->phase != PHASE_CAPTURE || d->stopping || key.global < 0 || key.global >= (int32_t)d->graph->ncomms)
+    if (!data || d->phase != PHASE_CAPTURE || d->stopping || key.global < 0 || key.global >= (int32_t)d->graph->ncomms ||
+        what.out_bytes != what.count * coll_datatype_size(what.datatype))
         return;
     struct collective *c = find_or_add(d, &key);
     uint32_t n = 0, first = 0;

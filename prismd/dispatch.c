@@ -12,6 +12,8 @@
 #include "prismd/store.h"
 #include "prismd/watch.h"
 
+#define COMMS_AT_ONCE 1024u /* being made by a rank's host threads */
+
 static int malformed(struct daemon *d, struct rank *r, const char *what)
 {
     return daemon_fail(d, PRISM_EXIT_DAEMON, "rank %u: malformed message (%s); are libprism.so and prismd of one build?",
@@ -46,6 +48,10 @@ static bool part_is_sound(const struct rank *r, const struct membership *m, cons
         return false;
     if (p2p && (p->peer < 0 || p->peer >= m->size))
         return false;
+    /* Combining trusts the bytes of a collective. */
+    if (!p2p && r->daemon->phase == PHASE_CAPTURE &&
+        !coll_sizes_agree(p->op, p->datatype, p->count, m->rank, p->peer, m->size, p->in_bytes, p->out_bytes))
+        return false;
     if (p->in_bytes > r->region_size || p->in_offset > r->region_size - p->in_bytes)
         return false;
     return p->out_bytes <= r->region_size && p->out_offset <= r->region_size - p->out_bytes;
@@ -60,10 +66,6 @@ static struct group *begin_group(struct daemon *d, struct rank *r, const struct 
     }
     struct group *g = calloc(1, sizeof *g);
     if (!g)
-        abort();
-    g->parts = calloc(m->total_parts, sizeof *g->parts);
-    g->sequence = calloc(m->total_parts, sizeof *g->sequence);
-    if (!g->parts || !g->sequence)
         abort();
     g->rank = r;
     g->comm = m->comm;
@@ -84,6 +86,15 @@ static void drop_group(struct group *g)
     free(g);
 }
 
+/* Room for n more parts: memory grows with what really comes. */
+static void make_room(struct group *g, uint32_t n)
+{
+    g->parts = realloc(g->parts, (g->nparts + n) * sizeof *g->parts);
+    g->sequence = realloc(g->sequence, (g->nparts + n) * sizeof *g->sequence);
+    if (!g->parts || !g->sequence)
+        abort();
+}
+
 /* Returns the group once its last part has come. */
 static struct group *collect_group(struct daemon *d, struct rank *r, const struct msg_node *m,
                                    const struct msg_part *parts)
@@ -95,6 +106,7 @@ static struct group *collect_group(struct daemon *d, struct rank *r, const struc
         malformed(d, r, "parts");
         return NULL;
     }
+    make_room(g, m->nparts + 1);
     for (uint32_t i = 0; i < m->nparts && g->nparts < m->total_parts; i++) {
         if (!part_is_sound(r, &r->comms[g->comm], &parts[i])) {
             malformed(d, r, "part");
@@ -167,6 +179,12 @@ static bool long_enough(const struct msg_header *h, size_t len)
     return len >= (need ? need : sizeof *h);
 }
 
+/* Numbers count from 0; those of communicators that several host threads make at once may come in another order. */
+static bool number_is_sound(const struct rank *r, uint32_t comm)
+{
+    return comm < GRAPH_COMMS_MAX && comm <= r->ncomms + COMMS_AT_ONCE;
+}
+
 void dispatch_message(struct daemon *d, struct rank *r, const void *data, size_t len)
 {
     const struct msg_header *h = data;
@@ -177,10 +195,18 @@ void dispatch_message(struct daemon *d, struct rank *r, const void *data, size_t
     r->running_since_ns = clock_now_ns();
     switch (h->type) {
     case MSG_COMM_INIT:
+        if (!number_is_sound(r, ((const struct msg_comm_init *)h)->comm)) {
+            malformed(d, r, "communicator");
+            break;
+        }
         r->host_waits = HOST_IN_INIT;
         d->ops->comm_init(d, r, data);
         break;
     case MSG_COMM_SPLIT:
+        if (!number_is_sound(r, ((const struct msg_comm_split *)h)->comm)) {
+            malformed(d, r, "communicator");
+            break;
+        }
         r->host_waits = HOST_IN_INIT;
         d->ops->comm_split(d, r, data);
         break;

@@ -16,6 +16,7 @@
 #include "prismd/durations.h"
 #include "prismd/link.h"
 #include "prismd/live.h"
+#include "prismd/membership.h"
 #include "prismd/rank.h"
 #include "prismd/watch.h"
 #include "trace/payload.h"

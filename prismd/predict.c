@@ -61,12 +61,12 @@ struct graph_run *predict_run(const struct graph *g, const struct coll_network *
 }
 
 /* The same without a word a node, on all cores. NULL with err. */
-static struct graph_eval *evaluate(const struct graph *g, struct duration_model *model, bool keep_times, struct prism_error *err)
+static struct graph_eval *evaluate(const struct graph *g, struct duration_model *model,
+                                   const struct graph_eval_options *options, struct prism_error *err)
 {
     struct graph_eval_ops ops = {.duration_ns = duration_ns, .send_is_eager = duration_send_is_eager, .ctx = model};
-    struct graph_eval_options options = {.keep_times = keep_times};
     char why[512];
-    struct graph_eval *e = graph_eval(g, &ops, &options, NULL);
+    struct graph_eval *e = graph_eval(g, &ops, options, NULL);
     if (!e) {
         prism_error_set(err, PRISM_EXIT_TRACE, "the graph cannot be evaluated; prism verify says why");
         return NULL;
@@ -111,7 +111,7 @@ void predict(const struct graph *g, const struct coll_network *network, const st
     struct duration_model model;
     duration_model_init(&model, g, network);
     model.measured = measured;
-    struct graph_eval *e = evaluate(g, &model, false, NULL);
+    struct graph_eval *e = evaluate(g, &model, NULL, NULL);
     *out = (struct prediction){0};
     if (e)
         predict_iterations(g, e, rank, out);
@@ -173,7 +173,7 @@ struct predicted *predicted_create(const struct graph *g, const struct coll_netw
     duration_model_init(&p->model, g, network);
     p->model.measured = measured;
     find_works(p);
-    p->eval = evaluate(g, &p->model, true, err);
+    p->eval = evaluate(g, &p->model, &(struct graph_eval_options){.keep_times = true}, err);
     if (!p->eval) {
         predicted_destroy(p);
         return NULL;
@@ -242,6 +242,25 @@ int64_t predicted_duration(struct predicted *p, uint32_t rank, const struct grap
     if (at->nparts == 1 && graph_feeds(parts->op) == GRAPH_FEEDS_ALL && !durations_count(p->model.measured))
         return memorised(p, (uint32_t)m.global, m.rank, parts);
     return (int64_t)(duration_ns(&p->model, p->graph, (uint32_t)m.global, m.rank, parts, at->nparts) + 0.5);
+}
+
+/* ---- Slack ---- */
+
+int64_t *predict_slack(const struct graph *g, const struct coll_network *network, const struct durations *measured,
+                       struct prism_error *err)
+{
+    int64_t *slack = check(calloc(g->world + 1u, sizeof *slack));
+    struct duration_model model;
+    duration_model_init(&model, g, network);
+    model.measured = measured;
+    struct graph_eval *e = evaluate(g, &model, &(struct graph_eval_options){.keep_slack = true}, err);
+    if (!e || graph_eval_slack(e, slack)) {
+        free(slack);
+        slack = NULL;
+    }
+    graph_eval_destroy(e);
+    duration_model_clear(&model);
+    return slack;
 }
 
 /* ---- What if ---- */

@@ -58,7 +58,15 @@ void predicted_destroy(struct predicted *p); /* NULL is fine */
 /* Nanoseconds of a COMM node from the last start it waits for to its end. */
 int64_t predicted_duration(struct predicted *p, uint32_t rank, const struct graph_node *node);
 
-/* --- 4. What if --- */
+/* --- 4. Slack --- */
+
+/* By rank (world of them, owned by the caller): nanoseconds that the rank may come later to any one of its operations while
+ * the end of the recording stays where it is; 0: it is on a critical path (graph_eval_slack). One thread, 32 bytes a node.
+ * NULL with err. */
+int64_t *predict_slack(const struct graph *g, const struct coll_network *network, const struct durations *measured,
+                       struct prism_error *err);
+
+/* --- 5. What if --- */
 
 /* All device works of the rank times factor (at least 0), and nobody else's. -1 with err: no such rank. */
 int predict_slow(struct graph *g, uint32_t rank, double factor, struct prism_error *err);

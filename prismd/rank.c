@@ -13,6 +13,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "prismd/membership.h"
 #include "prismd/sched.h"
 #include "prismd/watch.h"
 
@@ -28,15 +29,6 @@ struct rank *rank_create(struct daemon *d, uint32_t number, uint32_t device, cha
     r->socket = r->region_fd = -1;
     d->ranks[number] = r;
     return r;
-}
-
-static void free_comms(struct rank *r)
-{
-    for (uint32_t i = 0; i < r->ncomms; i++) {
-        free(r->comms[i].sends);
-        free(r->comms[i].recvs);
-    }
-    free(r->comms);
 }
 
 void rank_destroy(struct rank *r)
@@ -57,7 +49,7 @@ void rank_destroy(struct rank *r)
         free(r->assembling->sequence);
         free(r->assembling);
     }
-    free_comms(r);
+    membership_clear(r);
     free(r->streams);
     free(r->stream_tails);
     free(r->phase_data);
@@ -83,31 +75,6 @@ void rank_reaped(struct rank *r, int status)
     sched_ended(d, r);
     if (d->ops->ended)
         d->ops->ended(d, r);
-}
-
-struct membership *rank_comm(struct rank *r, uint32_t comm)
-{
-    if (comm >= r->comms_cap) {
-        uint32_t cap = r->comms_cap ? r->comms_cap * 2 : 8;
-        while (cap <= comm)
-            cap *= 2;
-        r->comms = realloc(r->comms, cap * sizeof *r->comms);
-        if (!r->comms)
-            abort();
-        memset(r->comms + r->comms_cap, 0, (cap - r->comms_cap) * sizeof *r->comms);
-        r->comms_cap = cap;
-    }
-    for (; r->ncomms <= comm; r->ncomms++)
-        r->comms[r->ncomms].global = -1;
-    return &r->comms[comm];
-}
-
-void rank_comm_made(struct rank *r, uint32_t comm, int32_t global, int32_t size, int32_t comm_rank)
-{
-    struct membership *m = rank_comm(r, comm);
-    m->global = global;
-    m->size = size;
-    m->rank = comm_rank;
 }
 
 void rank_send_ready(struct rank *r, struct msg_comm_ready *ready, const int32_t *sandbox)

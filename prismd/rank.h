@@ -22,9 +22,5 @@ void rank_signal(struct rank *r, int signal);
 
 /* Send COMM_READY. sandbox may be NULL when ready->nsandbox is 0. */
 void rank_send_ready(struct rank *r, struct msg_comm_ready *ready, const int32_t *sandbox);
-/* Membership by communicator number, growing the table. */
-struct membership *rank_comm(struct rank *r, uint32_t comm);
-/* Set size, rank, global of a membership. */
-void rank_comm_made(struct rank *r, uint32_t comm, int32_t global, int32_t size, int32_t comm_rank);
 
 #endif

@@ -8,6 +8,7 @@
 
 #include "prismd/folding.h"
 #include "prismd/link.h"
+#include "prismd/membership.h"
 #include "prismd/rank.h"
 #include "prismd/sched.h"
 
@@ -70,21 +71,8 @@ static struct rank *local_rank(struct daemon *d, uint32_t number)
     return number < d->conf->world && d->ranks ? d->ranks[number] : NULL;
 }
 
-static void on_made(struct daemon *d, uint32_t from, struct bytes_reader *b)
+static void make(struct daemon *d, const int32_t *ranks, const uint32_t *comms, uint32_t size)
 {
-    (void)from;
-    uint32_t size = bytes_get_u32(b);
-    const size_t pair = 8;
-    if (b->bad || (b->len - b->pos) / pair < size || d->phase != PHASE_CAPTURE)
-        return;
-    int32_t *ranks = calloc(size, sizeof *ranks);
-    uint32_t *comms = calloc(size, sizeof *comms);
-    if (!ranks || !comms)
-        abort();
-    for (uint32_t i = 0; i < size; i++) {
-        ranks[i] = (int32_t)bytes_get_u32(b);
-        comms[i] = bytes_get_u32(b);
-    }
     int global = graph_add_comm(d->graph, ranks, size);
     for (uint32_t i = 0; i < size; i++) {
         struct rank *r = local_rank(d, (uint32_t)ranks[i]);
@@ -96,6 +84,29 @@ static void on_made(struct daemon *d, uint32_t from, struct bytes_reader *b)
         rank_send_ready(r, &ready, NULL);
         sched_running(d, r);
     }
+}
+
+static void on_made(struct daemon *d, uint32_t from, struct bytes_reader *b)
+{
+    (void)from;
+    uint32_t size = bytes_get_u32(b);
+    const size_t pair = 8;
+    if (b->bad || (b->len - b->pos) / pair < size || d->phase != PHASE_CAPTURE)
+        return;
+    int32_t *ranks = calloc(size, sizeof *ranks);
+    uint32_t *comms = calloc(size, sizeof *comms);
+    if (!ranks || !comms)
+        abort();
+    bool sound = size;
+    for (uint32_t i = 0; i < size; i++) {
+        ranks[i] = (int32_t)bytes_get_u32(b);
+        comms[i] = bytes_get_u32(b);
+        sound = sound && (uint32_t)ranks[i] < d->conf->world && (comms[i] < GRAPH_COMMS_MAX || !local_rank(d, (uint32_t)ranks[i]));
+    }
+    if (sound)
+        make(d, ranks, comms, size);
+    else
+        daemon_fail(d, PRISM_EXIT_DAEMON, "malformed message of another node (a communicator of %u)", size);
     free(ranks);
     free(comms);
 }
@@ -105,7 +116,7 @@ static void on_nocolor(struct daemon *d, uint32_t from, struct bytes_reader *b)
     (void)from;
     struct rank *r = local_rank(d, bytes_get_u32(b));
     uint32_t comm = bytes_get_u32(b);
-    if (!r || b->bad || d->phase != PHASE_CAPTURE)
+    if (!r || b->bad || comm >= GRAPH_COMMS_MAX || d->phase != PHASE_CAPTURE)
         return;
     graph_set_member(d->graph, r->number, comm, -1, -1);
     rank_comm(r, comm)->used = true;

@@ -4,7 +4,6 @@ $(eval $(call unit_test,spank_config,spank/test,config.c,prismopt common,,-Ispan
 $(eval $(call unit_test,spank_parse,spank/test,parse.c,prismopt common,,-Ispank))
 $(eval $(call unit_test,spank_policy,spank/test,policy.c,prismopt common,,-Ispank))
 $(eval $(call unit_test,spank_options,spank/test,options.c,prismopt common,,-Ispank))
-$(eval $(call unit_test,fuzz_options,spank/test,fuzz_options.c,prismopt common,,-Ispank))
 
 # Plugins that Slurm's own processes load. SLURM_INCLUDE: where slurm/spank.h is.
 SLURM_INCLUDE ?= /usr/include

@@ -130,3 +130,14 @@ uint64_t coll_output_count(int op, uint64_t count, int rank, int root, int size)
         return 0;
     }
 }
+
+bool coll_sizes_agree(int op, int datatype, uint64_t count, int rank, int root, int size, uint64_t in_bytes, uint64_t out_bytes)
+{
+    uint64_t element = coll_datatype_size(datatype);
+    if (!element || coll_op_is_p2p(op) || rank < 0 || rank >= size || count > UINT64_MAX / element / (uint64_t)size)
+        return false;
+    if (coll_op_is_rooted(op) && (root < 0 || root >= size))
+        return false;
+    return in_bytes == element * coll_input_count(op, count, rank, root, size) &&
+           out_bytes == element * coll_output_count(op, count, rank, root, size);
+}

@@ -81,5 +81,7 @@ bool coll_op_same_output(int op);
 /* Elements that rank reads and that rank gets; 0 for an unknown operation. */
 uint64_t coll_input_count(int op, uint64_t count, int rank, int root, int size);
 uint64_t coll_output_count(int op, uint64_t count, int rank, int root, int size);
+/* Whether a collective that says so of itself can be: known datatype, a root in the communicator, and just these bytes in and out. */
+bool coll_sizes_agree(int op, int datatype, uint64_t count, int rank, int root, int size, uint64_t in_bytes, uint64_t out_bytes);
 
 #endif

@@ -117,7 +117,7 @@ int chunk_contents(struct ZSTD_DCtx_s *zstd, const void *data, const struct chun
 {
     ZSTD_inBuffer in = {(const char *)data + c->offset + CHUNK_HEAD, c->stored, 0};
     bytes_clear(raw);
-    if (FORMAT_MAY_BE_RAW && c->stored == c->raw) {
+    if (FORMAT_MAY_BE_RAW && c->stored == c->raw && ZSTD_getFrameContentSize(in.src, in.size) == ZSTD_CONTENTSIZE_ERROR) {
         bytes_put(raw, in.src, c->raw);
         return 0;
     }

@@ -306,6 +306,7 @@ static int read_all(struct graph_file *f, struct graph *g, struct graph_file_sav
     return all_times(f, UINT32_MAX, g->ranks);
 }
 
+/* Communicators that were lost have no members: ranks stays NULL. A few damaged bytes can claim millions of them. */
 static void move_comms(struct graph_file *f, struct graph *g)
 {
     g->ncomms = f->comms ? f->facts.ncomms : 0;
@@ -315,9 +316,6 @@ static void move_comms(struct graph_file *f, struct graph *g)
     while (cap < g->ncomms)
         cap *= 2;
     g->comms = file_check(realloc(g->comms, cap * sizeof *g->comms));
-    for (uint32_t i = 0; i < g->ncomms; i++)
-        if (!g->comms[i].ranks)
-            g->comms[i].ranks = file_array(0, sizeof *g->comms[i].ranks);
 }
 
 struct graph *graph_file_read(struct graph_file *f, struct graph_file_saved *saved, struct prism_error *err)

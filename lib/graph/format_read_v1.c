@@ -12,6 +12,7 @@ struct input {
     ZSTD_DCtx *zstd;
     ZSTD_inBuffer in;
     uint64_t left; /* raw bytes that may still come */
+    bool plain;    /* not compressed: for fuzzers */
     struct bytes block;
 };
 
@@ -34,6 +35,13 @@ static int pull(struct input *in, uint64_t n)
     if (n > in->left)
         return -1;
     in->left -= n;
+    if (in->plain) {
+        if (n > in->in.size - in->in.pos)
+            return -1;
+        bytes_put(&in->block, (const char *)in->in.src + in->in.pos, n);
+        in->in.pos += n;
+        return 0;
+    }
     while (in->block.len < n) {
         uint64_t room = n - in->block.len < (1u << 20) ? n - in->block.len : 1u << 20;
         ZSTD_outBuffer out = {bytes_reserve(&in->block, room), room, 0};
@@ -204,6 +212,7 @@ struct graph *graph_read_v1(const void *data, size_t len, struct prism_error *er
                        .left = raw};
     if (!in.zstd)
         abort();
+    in.plain = FORMAT_MAY_BE_RAW && raw == in.in.size;
     int rc = get_body(&in, g, ncomms);
     ZSTD_freeDCtx(in.zstd);
     bytes_free(&in.block);

@@ -3,6 +3,4 @@ TRACE_LINK := -lzstd -lxxhash -ljansson
 $(eval $(call static_library,trace,lib/trace,manifest.c program_id.c payload_format.c payload_writer.c payload_reader.c))
 $(eval $(call unit_test,trace_manifest,lib/trace/test,manifest.c scratch.c,trace common,$(TRACE_LINK)))
 $(eval $(call unit_test,trace_payload,lib/trace/test,payload.c scratch.c,trace common,$(TRACE_LINK)))
-$(eval $(call test_program,fuzz_manifest,lib/trace/test,fuzz_manifest.c,trace common,$(TRACE_LINK)))
-$(eval $(call test_program,fuzz_payload_index,lib/trace/test,fuzz_payload_index.c,trace common,$(TRACE_LINK)))
 $(eval $(call test_program,bench_payload,lib/trace/test,bench_payload.c scratch.c,trace common,$(TRACE_LINK)))

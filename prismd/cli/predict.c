@@ -6,18 +6,20 @@
 #include "cli.h"
 #include "coll/duration.h"
 #include "graph/graph.h"
+#include "predict_slack.h"
 #include "predict_text.h"
 #include "prismd/durations.h"
 #include "spank/parse.h"
 #include "trace/trace.h"
 
-enum { NETWORK, RANKS, SLOW, COMPARE, JSON };
+enum { NETWORK, RANKS, SLOW, COMPARE, SLACK, JSON };
 
 static const struct cli_option options[] = {
     [NETWORK] = { "network", "FILE", "network profile (default PRISM_NETWORK, the trace's own, built-in values)" },
     [RANKS] = { "ranks", "LIST", "also these ranks by themselves, such as 0,17 or 0-63" },
     [SLOW] = { "slow", "RANK=F", "what if: this rank computes F times as long; several: 3=1.2,17=2" },
     [COMPARE] = { "compare", NULL, "two traces, A and B (may be one): how B differs; --slow is then of B alone" },
+    [SLACK] = { "slack", NULL, "also how much later each rank may come without the end being later" },
     [JSON] = { "json", NULL, "print as JSON" },
     { 0 },
 };
@@ -120,19 +122,24 @@ static void put_ranks(const struct predict_answer *a, const struct parse_ranks *
             put_rank(a, r, seconds, breakdowns);
 }
 
-static int print_one(const struct predict_answer *a, const struct parse_ranks *ranks, bool as_json)
+/* slack: by rank, NULL = not asked for. */
+static int print_one(const struct predict_answer *a, const struct parse_ranks *ranks, const int64_t *slack, bool as_json)
 {
     if (as_json) {
         json_t *root = predict_answer_json(a), *seconds = json_object(), *breakdowns = json_object();
         put_ranks(a, ranks, seconds, breakdowns);
         json_object_set_new(root, "ranks", seconds);
         json_object_set_new(root, "rank_breakdowns", breakdowns);
+        if (slack)
+            json_object_set_new(root, "slack_seconds", slack_json(a->p, slack));
         return print_json(root);
     }
     predict_answer_print(a);
     if (ranks->nranges)
         breakdown_print_head("rank");
     put_ranks(a, ranks, NULL, NULL);
+    if (slack)
+        slack_print(a->p, slack);
     return 0;
 }
 
@@ -140,14 +147,17 @@ static int predict_one(const char *dir, const char *const *values, const struct 
 {
     struct loaded t = { 0 };
     struct predict_answer a = { 0 };
+    int64_t *slack = NULL;
     int result = -1;
     if (load(dir, values[NETWORK], &t, err) == 0) {
         if (ranks->count > 0 && ranks->highest >= t.graph->world)
             prism_error_set(err, PRISM_EXIT_USAGE, "--ranks: there is no rank %u in a world of %u", ranks->highest,
                             t.graph->world);
-        else if (answer(dir, &t, values[SLOW], &a, err) == 0)
-            result = print_one(&a, ranks, values[JSON] != NULL);
+        else if (answer(dir, &t, values[SLOW], &a, err) == 0 &&
+                 (!values[SLACK] || (slack = predict_slack(t.graph, &t.network, t.measured, err))))
+            result = print_one(&a, ranks, slack, values[JSON] != NULL);
     }
+    free(slack);
     if (a.p)
         predict_answer_clear(&a);
     unload(&t);

@@ -77,6 +77,9 @@ static void test_host_and_peers(void **state)
     assert_true(path.host_ns == 6 * MS && path.compute_ns == 1 * MS && path.communication_ns == 2 * MS);
     assert_int_equal(path.spans[0].rank, 1);
     critical_path_clear(&path);
+    int64_t *slack = predict_slack(g, &net, NULL, &err); /* they meet at 7 ms; rank 0 is there at 4 */
+    assert_true(slack && slack[0] == 3000000 && slack[1] == 0);
+    free(slack);
     predicted_destroy(p);
     graph_destroy(g);
 }

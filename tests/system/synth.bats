@@ -111,6 +111,14 @@ assert near(r["median_seconds"], 0.0375) and near(m["bubble"], 0), r'
 assert near(r["median_seconds"], 11 * 0.010 + 8 * 0.005), r
 assert near(r["rank_breakdowns"]["7"]["compute"], 0.120) and near(r["rank_breakdowns"]["6"]["compute"], 0.080), r
 assert len(r["ranks"]["7"]) == 2' job '--slow=7=1.5 --ranks=6,7'
+    # Replica 1 waits for its slow last stage, M times 5 ms; replica 0 is there so much earlier, on every stage.
+    predicted '
+s = r["slack_seconds"]
+assert len(s["ranks"]) == 8 and all(near(s["ranks"][i], 8 * 0.005) if i % 2 == 0 else s["ranks"][i] < 1e-8 for i in range(8)), s
+assert [x["ranks"] for x in s["stages"]] == [2] * 4 and all(near(x["most"], 8 * 0.005) for x in s["stages"]), s' job '--slow=7=1.5 --slack'
+    run_prism predict job --slack
+    ok
+    [[ "$output" == *"without slack"* ]]
     run_prism predict --compare job job --slow=7=1.5 --json
     ok
     python3 -c '

@@ -1,21 +1,16 @@
-/* fuzz_options [FILE...] - what a user can hand to Slurm's processes: option values, prism.conf, the variables of a request and of a
- * batch script. Also libFuzzer's entry point (-DLIBFUZZER); without files: 300,000 inputs, each a value that means something
- * with a few bytes changed, the same ones every time.
- *
- * The first byte says which parser; the rest is its text.
- */
-#include <stdio.h>
+/* options.c - what a user can hand to Slurm's processes: option values, prism.conf, the variables of a request and of a batch
+ * script. The first byte says which parser; the rest is its text. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "client.h"
-#include "common/file.h"
 #include "config.h"
 #include "options.h"
 #include "policy.h"
 #include "script.h"
+#include "tests/fuzz/fuzz.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
+const uint32_t fuzz_unit_runs = 300000;
 
 enum target { RANKS, LAYOUT, FOLD, NUMBER, GPUS, OPTION, CONFIG, POLICY, SHAPE, REQUEST, LICENCES, DECLARED, COMMENT, SCRIPT, TARGETS };
 
@@ -130,80 +125,3 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     free(text);
     return 0;
 }
-
-#ifndef LIBFUZZER
-static const char *const seeds[TARGETS] = {
-    [RANKS] = "0,17,4096-4099,9999999", [LAYOUT] = "tp:8,dp:64,pp:16", [FOLD] = "dp,ep", [NUMBER] = "18446744073709551615",
-    [GPUS] = "gpu:h200:8,nvme:1,gres/gpu=4", [OPTION] = "0,17,40-43",
-    [CONFIG] = "[options]\nsandbox = 0\npayload = control # so\n[policy]\n",
-    [POLICY] = "[policy]\nmax-ranks = 16384\nusers = alice,bob\nlicenses = auto\ndefault-qos = emulation\n",
-    [SHAPE] = "world=64,nodes=8,gpus_per_node=8,devices=2,sandbox_ranks=6,sandbox=0+17+40-43,assistants=1,phase=auto",
-    [REQUEST] = "_SLURM_SPANK_OPTION_prism_prism_emulate=64\nPRISM_SHAPE=world=64,nodes=8,gpus_per_node=8\nPATH=/bin",
-    [LICENCES] = "matlab:5,prism_rank:3,b", [DECLARED] = "prism_rank:1000,matlab:5,prism_gpu@db:7",
-    [COMMENT] = "mine; prism:world=8,nodes=2",
-    [SCRIPT] = "PRISM_WORLD=64\nPRISM_LOGICAL_NODES=8\nPRISM_TASKS=64\nPRISM_GPUS_PER_NODE=8\nSLURM_JOB_NODELIST=gpu[17-18,20]\n"
-               "SLURM_NNODES=2\nSLURM_TASKS_PER_NODE=1(x2)\nSLURM_JOB_GPUS=0,1\nSLURM_NTASKS=2"};
-
-static uint32_t next(uint32_t *state)
-{
-    *state ^= *state << 13;
-    *state ^= *state >> 17;
-    *state ^= *state << 5;
-    return *state;
-}
-
-static void mutate(uint8_t *data, size_t *len, uint32_t *state)
-{
-    static const char alphabet[] = "0123456789,-:+=[]()|@\n \0\xff" "9%/x";
-    uint32_t at = 1 + next(state) % (uint32_t)*len, what = next(state) % 4, many = 1 + next(state) % 8;
-    uint8_t byte = (uint8_t)alphabet[next(state) % (sizeof alphabet - 1)];
-    if (what == 0 && *len > many + 1 && at + many < *len) { /* cut */
-        memmove(data + at, data + at + many, *len - at - many);
-        *len -= many;
-    } else if (what == 1 && *len + many < 8192 && at < *len) { /* one byte, repeated */
-        memmove(data + at + many, data + at, *len - at);
-        memset(data + at, byte, many);
-        *len += many;
-    } else if (what == 2 && *len * 2 < 8192) { /* twice */
-        memcpy(data + *len, data + 1, *len - 1);
-        *len += *len - 1;
-    } else if (at < *len) {
-        data[at] = byte;
-    }
-}
-
-static void run_seeds(void)
-{
-    static uint8_t data[8192];
-    uint32_t state = 2463534242u;
-    for (uint32_t i = 0; i < 300000; i++) {
-        data[0] = (uint8_t)(i % TARGETS);
-        size_t len = 1 + strlen(seeds[i % TARGETS]);
-        memcpy(data + 1, seeds[i % TARGETS], len - 1);
-        for (uint32_t k = next(&state) % 8; k; k--)
-            mutate(data, &len, &state);
-        LLVMFuzzerTestOneInput(data, len);
-    }
-}
-
-int main(int argc, char **argv)
-{
-    struct bytes data = {0};
-    struct prism_error err = {0};
-    if (argc == 1) { /* as cmocka's TAP, which tests/run counts */
-        printf("1..1\n");
-        run_seeds();
-        printf("ok 1 - seeded inputs\n");
-    }
-    for (int i = 1; i < argc; i++) {
-        data.len = 0;
-        if (file_read(argv[i], 64u << 20, &data, &err)) {
-            fprintf(stderr, "%s\n", err.text);
-            return 1;
-        }
-        LLVMFuzzerTestOneInput(data.data, data.len);
-    }
-    bytes_free(&data);
-    return 0;
-}
-#endif

@@ -1,0 +1,278 @@
+/* messages.c - what prismd is told in capture: datagrams of two ranks and messages of another node, through dispatch, registry,
+ * channel and collective as they are; the rest of the daemon is stood in for below. The input: records of u8 from (even:
+ * rank 0 or 1, odd: a link message, the rest of the number is its type), u16 length, bytes. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "prismd/capture.h"
+#include "prismd/dispatch.h"
+#include "prismd/folding.h"
+#include "prismd/folding_spread.h"
+#include "prismd/link.h"
+#include "prismd/membership.h"
+#include "prismd/movers.h"
+#include "prismd/place.h"
+#include "prismd/progress.h"
+#include "prismd/rank.h"
+#include "prismd/sched.h"
+#include "prismd/store.h"
+#include "prismd/watch.h"
+#include "tests/fuzz/fuzz.h"
+#include "trace/payload.h"
+
+const uint32_t fuzz_unit_runs = 30000;
+
+#define WORLD  4u
+#define REGION (REGION_HEAP_OFFSET + 4096)
+
+/* ---- The rest of the daemon ---- */
+
+static link_handler handlers[LINK_TYPES];
+
+int daemon_fail(struct daemon *d, int code, const char *fmt, ...)
+{
+    char text[4096];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    if (!d->failure.code)
+        d->failure.code = code;
+    d->stopping = true;
+    return -1;
+}
+
+void link_on(enum link_type type, link_handler handler)
+{
+    handlers[type] = handler;
+}
+
+void link_send(struct daemon *d, uint32_t node, enum link_type type, const struct bytes *body)
+{
+    struct bytes_reader r = bytes_reader_init(body->data, body->len);
+    if (node == d->conf->node && handlers[type])
+        handlers[type](d, node, &r);
+}
+
+void link_broadcast(struct daemon *d, enum link_type type, const struct bytes *body)
+{
+}
+
+void link_announce(struct daemon *d, enum link_type type, const struct bytes *body)
+{
+    link_send(d, d->conf->node, type, body);
+}
+
+void watch_add(struct watch *w, struct group *g)
+{
+    struct daemon *d = g->rank->daemon;
+    g->next_of_rank = g->rank->groups;
+    g->rank->groups = g;
+    g->arrived = true;
+    d->ops->arrived(d, g);
+}
+
+static void free_group(struct group *g)
+{
+    free(g->parts);
+    free(g->sequence);
+    free(g);
+}
+
+/* The gate is open at once. */
+void sched_open(struct daemon *d, struct group *g)
+{
+    struct group **at = &g->rank->groups;
+    while (*at && *at != g)
+        at = &(*at)->next_of_rank;
+    if (!*at)
+        abort();
+    *at = g->next_of_rank;
+    g->opened = true;
+    g->next_of_rank = d->phase_state; /* freed at the end: callers still look at it */
+    d->phase_state = g;
+}
+
+void sched_blocked(struct daemon *d, struct rank *r)
+{
+}
+
+void sched_running(struct daemon *d, struct rank *r)
+{
+}
+
+void sched_arrived(struct daemon *d, struct rank *r)
+{
+}
+
+void sched_opened(struct daemon *d, struct rank *r)
+{
+}
+
+void movers_hear(struct daemon *d)
+{
+}
+
+void store_rank_connected(struct store *s, uint32_t port, uint32_t rank)
+{
+}
+
+void rank_send_ready(struct rank *r, struct msg_comm_ready *ready, const int32_t *sandbox)
+{
+    r->host_waits = HOST_RUNS;
+}
+
+bool conf_is_sandbox(const struct conf *c, uint32_t rank)
+{
+    return !rank;
+}
+
+uint32_t place_capture_node(const struct conf *c, uint32_t rank)
+{
+    return rank / 2;
+}
+
+uint32_t place_capture_queues(const struct conf *c)
+{
+    return 32;
+}
+
+/* All ranks run. */
+void folding_begin(struct daemon *d)
+{
+}
+
+void folding_end(struct daemon *d)
+{
+}
+
+uint32_t folding_live_members(const struct daemon *d, int32_t global, const uint32_t **stand_ins)
+{
+    *stand_ins = NULL;
+    return d->graph->comms[global].size;
+}
+
+bool folding_has_root(struct daemon *d, const struct graph_comm *c, const struct msg_part *what)
+{
+    return true;
+}
+
+void folding_send(struct daemon *d, const struct group *g, uint32_t part, folding_message message, void *arg)
+{
+    message(arg, g->rank->comms[g->comm].rank, g->parts[part].peer);
+}
+
+void folding_spread_note(const struct daemon *d, const struct graph_comm *c, const uint32_t *stand_ins, const struct msg_part *what,
+                         const void *const *inputs)
+{
+}
+
+void progress_opened(void)
+{
+}
+
+struct payload_writer *payload_writer_create(const char *dir, uint32_t node, struct prism_error *err)
+{
+    static int something;
+    return (struct payload_writer *)&something;
+}
+
+static volatile uint8_t read_bytes; /* so that every byte handed on is read */
+
+int payload_writer_put(struct payload_writer *w, struct payload_key key, const void *data, size_t len, struct prism_error *err)
+{
+    for (size_t i = 0; i < len; i++)
+        read_bytes ^= ((const uint8_t *)data)[i];
+    return 0;
+}
+
+int payload_writer_finish(struct payload_writer *w, struct prism_error *err)
+{
+    return 0;
+}
+
+void payload_writer_abort(struct payload_writer *w)
+{
+}
+
+/* ---- One capture ---- */
+
+static struct rank *make_rank(struct daemon *d, uint32_t number)
+{
+    struct rank *r = calloc(1, sizeof *r);
+    if (!r || !(r->region = calloc(1, REGION)))
+        abort();
+    r->daemon = d;
+    r->number = number;
+    r->socket = -1;
+    r->region_size = REGION;
+    return r;
+}
+
+static void free_rank(struct rank *r)
+{
+    while (r->groups) {
+        struct group *next = r->groups->next_of_rank;
+        free_group(r->groups);
+        r->groups = next;
+    }
+    if (r->assembling)
+        free_group(r->assembling);
+    membership_clear(r);
+    free(r->region);
+    free(r);
+}
+
+/* The header's size is made right; a datagram lies where 8 divides the address, as prismd reads it. */
+static void datagram(struct daemon *d, struct rank *r, const uint8_t *data, uint32_t len)
+{
+    uint8_t *copy = malloc(len ? len : 1);
+    if (!copy)
+        abort();
+    memcpy(copy, data, len);
+    if (len >= sizeof(struct msg_header))
+        ((struct msg_header *)copy)->size = len;
+    dispatch_message(d, r, copy, len);
+    free(copy);
+}
+
+static void play(struct daemon *d, struct bytes_reader *in)
+{
+    while (!d->stopping) {
+        uint8_t from = bytes_get_u8(in);
+        uint16_t len = bytes_get_u16(in);
+        const void *data = bytes_get(in, len);
+        if (!data)
+            return;
+        if (!(from & 1)) {
+            datagram(d, d->ranks[from >> 1 & 1], data, len);
+        } else if (from >> 1 < LINK_TYPES && handlers[from >> 1]) {
+            struct bytes_reader message = bytes_reader_init(data, len);
+            handlers[from >> 1](d, 1, &message);
+        }
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
+{
+    struct conf conf = {.world = WORLD, .gpus_per_node = 2, .nodes = 2};
+    struct rank *ranks[WORLD] = {0};
+    struct daemon d = {.conf = &conf, .phase = PHASE_CAPTURE, .ops = &capture_ops, .ranks = ranks};
+    struct bytes_reader in = bytes_reader_init(data, len);
+    ranks[0] = make_rank(&d, 0);
+    ranks[1] = make_rank(&d, 1);
+    if (capture_begin(&d, NULL))
+        abort();
+    play(&d, &in);
+    capture_end(&d, !d.failure.code, NULL);
+    free_rank(ranks[0]);
+    free_rank(ranks[1]);
+    for (struct group *g = d.phase_state, *next; g; g = next) {
+        next = g->next_of_rank;
+        free_group(g);
+    }
+    graph_destroy(d.graph);
+    return 0;
+}

@@ -1,0 +1,25 @@
+# Fuzz targets (fuzz.h). graph: its library is built a second time without checksums, which no changed input has right.
+$(eval $(call fuzz_target,graph,$(if $(FUZZ),graph) common,$(GRAPH_LINK)))
+ifeq ($(FUZZ),)
+UNCHECKED := $(patsubst $(OBJ)/%,$(OBJ)/unchecked/%,$(GRAPH_OBJECTS))
+$(UNCHECKED): MODULE_CFLAGS := -Ilib
+$(B)/test/fuzz_graph: $(UNCHECKED)
+endif
+$(eval $(call fuzz_target,manifest,trace common,$(TRACE_LINK)))
+$(eval $(call fuzz_target,payload,trace common,$(TRACE_LINK)))
+$(eval $(call fuzz_target,options,prismopt common,,-Ispank))
+$(eval $(call fuzz_target,store_log,c10d common,-levent_core -lxxhash))
+$(eval $(call fuzz_target,c10d_wire,c10d common,-levent_core -lxxhash))
+$(eval $(call fuzz_target,pmix_log,common,-lxxhash))
+$(B)/test/fuzz_pmix_log: $(call objects,prismd,pmix_log.c)
+$(eval $(call fuzz_target,files,synth coll graph common,$(SYNTH_LINK) -ljansson))
+$(B)/test/fuzz_files: $(call objects,prismd,durations.c accounting_text.c)
+$(eval $(call fuzz_target,messages,coll graph common,$(GRAPH_LINK)))
+$(B)/test/fuzz_messages: $(call objects,prismd,dispatch.c membership.c registry.c channel.c collective.c capture.c record.c synthetic.c align.c)
+$(eval $(call test_program,plain_graph,tests/fuzz,plain_graph.c,graph common,$(GRAPH_LINK),-I.))
+
+.PHONY: fuzz-targets fuzz
+fuzz-targets: $(FUZZ_TARGETS)
+fuzz: ## fuzz every reader for FUZZ_SECONDS (60) under libFuzzer and AFL++
+	@for target in $(patsubst fuzz_%,%,$(notdir $(FUZZ_TARGETS))); do \
+	    for engine in libfuzzer afl; do tests/fuzz/run $$target $(or $(FUZZ_SECONDS),60) $$engine || exit; done; done
