@@ -12,6 +12,7 @@
 
 #include "common/log.h"
 #include "common/file.h"
+#include "prismd/container.h"
 #include "prismd/elf.h"
 #include "prismd/link.h"
 #include "prismd/local.h"
@@ -45,7 +46,7 @@ static int daemon_init(struct daemon *d, struct prism_error *err)
     d->watch = watch_create(d);
     if (!d->watch)
         return prism_error_set(err, PRISM_EXIT_SYSTEM, "cannot start a thread");
-    if (local_init(d, err) || rank_listen(d, err))
+    if (local_init(d, err) || rank_listen(d, err) || container_listen(d, err))
         return -1;
     return link_create(d, &d->link, err);
 }
@@ -53,6 +54,7 @@ static int daemon_init(struct daemon *d, struct prism_error *err)
 static void daemon_fini(struct daemon *d)
 {
     link_destroy(d->link);
+    container_unlisten();
     rank_unlisten(d);
     local_fini(d);
     watch_destroy(d->watch);

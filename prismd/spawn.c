@@ -11,6 +11,7 @@
 
 #include "common/clock.h"
 #include "common/names.h"
+#include "prismd/container.h"
 #include "prismd/hosts.h"
 #include "prismd/place.h"
 #include "prismd/pmix.h"
@@ -140,19 +141,6 @@ static void set_devices(const struct rank *r)
         set_number("SLURM_GPUS_ON_NODE", all);
 }
 
-/* Programs that start others where another root, or none of our files, is seen; PRISM_CONTAINER=1 says so of a script that does. */
-static bool enters_container(const struct conf *c)
-{
-    static const char *const tools[] = {"bwrap", "unshare", "nsenter", "chroot", "enroot", "apptainer", "singularity", "podman"};
-    const char *said = getenv("PRISM_CONTAINER"), *slash = strrchr(c->executable, '/'), *name = slash ? slash + 1 : c->executable;
-    if (said && *said)
-        return strcmp(said, "0") != 0;
-    for (size_t i = 0; i < sizeof tools / sizeof *tools; i++)
-        if (!strcmp(name, tools[i]))
-            return true;
-    return false;
-}
-
 /* The library in front of the user's own. A descriptor reaches it whatever the root is, and is kept open for that; elsewhere
  * the path, as programs close descriptors in their children. */
 static void set_preload(const struct conf *c)
@@ -161,7 +149,7 @@ static void set_preload(const struct conf *c)
     char library[PATH_MAX], preload[8192];
     size_t len = strlen(c->library);
     snprintf(library, sizeof library, "%s", c->library);
-    int fd = enters_container(c) ? open(c->library, O_RDONLY) : -1, high = fd < 0 ? -1 : fcntl(fd, F_DUPFD, 100);
+    int fd = container_entered(c) ? open(c->library, O_RDONLY) : -1, high = fd < 0 ? -1 : fcntl(fd, F_DUPFD, 100);
     if (high >= 0)
         snprintf(library, sizeof library, "/proc/self/fd/%d", high);
     if (fd >= 0)
@@ -208,6 +196,7 @@ static void set_identity(struct rank *r)
     if (r->daemon->transport == TRANSPORT_NCCL)
         setenv("NCCL_NVLS_ENABLE", "0", 1); /* as in the assistants */
     set_preload(c);
+    container_environment(c);
 }
 
 static void redirect_output(const char *path)

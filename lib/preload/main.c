@@ -10,6 +10,7 @@
 
 #include "common/bytes.h"
 #include "common/log.h"
+#include "preload/container.h"
 #include "preload/launcher.h"
 #include "preload/preload.h"
 
@@ -108,6 +109,7 @@ __attribute__((constructor)) static void begin(void)
     }
     if (session_is_off())
         return;
+    container_check_start();
     prism_log_init("prism");
     if (is_python())
         launcher_skip(read_arguments() + 1);

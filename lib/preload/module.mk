@@ -3,7 +3,7 @@
 preload_comma := ,
 PRELOAD_CFLAGS := -Ilib/abi -ftls-model=initial-exec
 PRELOAD_SOURCES := comm.c cuda_device.c cuda_events.c cuda_first.c cuda_launch.c cuda_memory.c cuda_sync.c cuda_vmm.c device.c driver_device.c environment.c events.c finish.c frame.c gate.c \
-	gate_capture.c gate_kernel.c gate_nccl.c gate_paced.c grant.c group.c heap.c local.c lookup.c main.c memory.c names.c launcher.c nccl_api.c nccl_more.c node.c nvml.c park.c physical.c real.c residence.c session.c shrunk.c slots.c \
+	container.c gate_capture.c gate_kernel.c gate_nccl.c gate_paced.c grant.c group.c heap.c local.c lookup.c main.c memory.c names.c launcher.c nccl_api.c nccl_more.c node.c nvml.c park.c physical.c real.c residence.c session.c shrunk.c slots.c \
 	socket.c store_port.c streams.c switch.c sync.c times.c vmm.c vmm_async.c vmm_program.c
 $(eval $(call shared_library,libprism.so,lib/preload,$(PRELOAD_SOURCES),coll proto common,-Wl$(preload_comma)--version-script=lib/preload/libprism.map -Wl$(preload_comma)-soname$(preload_comma)libprism.so -Wl$(preload_comma)-z$(preload_comma)defs -ldl,$(PRELOAD_CFLAGS)))
 $(LIB)/libprism.so: lib/preload/libprism.map

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "common/error.h"
+#include "preload/container.h"
 #include "preload/preload.h"
 #include "preload/real.h"
 
@@ -53,8 +54,12 @@ static void connect_to(const char *name)
     if (fd < 0)
         lost("making a socket");
     for (int i = 0; real_connect(fd, (struct sockaddr *)&address, length) < 0; i++) {
-        if ((errno != EAGAIN && errno != EINTR) || i == CONNECT_TRIES)
+        if ((errno != EAGAIN && errno != EINTR) || i == CONNECT_TRIES) {
+            int error = errno;
+            container_check_lost();
+            errno = error;
             lost("connecting (PRISM_SOCKET)");
+        }
         nanosleep(&(struct timespec){0, 50000000}, NULL);
     }
 }

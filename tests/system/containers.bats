@@ -33,3 +33,33 @@ shows_the_run() {
     PRISM_CONTAINER=1 emulated ./script
     shows_the_run
 }
+
+# Nothing runs, and one line says why.
+refused() {
+    emulated "$@"
+    [ "$status" -eq 69 ] || { echo "exit code $status: $output $errors"; return 1; }
+    [ "$(grep -c '^prism: .*another network namespace' <<<"$errors")" -eq 1 ] || { echo "$errors"; return 1; }
+    [ -z "$output" ]
+    nothing_left
+}
+
+@test "another network namespace is refused before the program starts" {
+    "${inside[@]}" --unshare-net true 2>/dev/null || skip "bubblewrap cannot make network namespaces here"
+    printf '#!/bin/sh\necho >started\nexec %s fault 6\n' "$looper" >program
+    chmod 755 program
+    refused "${inside[@]}" --unshare-net ./program
+    grep -q '^prism: bwrap starts the ranks in another network namespace.*without --unshare-net' <<<"$errors"
+    [ ! -e started ]
+    if [ "$(id -u)" -eq 0 ]; then
+        refused unshare --net ./program
+        [ ! -e started ]
+    fi
+}
+
+@test "another network namespace that a script makes is refused when the program needs prismd" {
+    "${inside[@]}" --unshare-net true 2>/dev/null || skip "bubblewrap cannot make network namespaces here"
+    printf '#!/bin/sh\nexec %s --unshare-net %s fault 6\n' "${inside[*]}" "$looper" >script
+    chmod 755 script
+    PRISM_CONTAINER=1 refused ./script
+    grep -q '^prism: script starts the ranks' <<<"$errors"
+}
