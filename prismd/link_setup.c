@@ -16,6 +16,7 @@
 #include "common/clock.h"
 #include "common/file.h"
 #include "common/log.h"
+#include "prismd/step.h"
 
 #define KEY_LEN   64 /* hexadecimal */
 #define MAGIC     0x4c6d7350u
@@ -23,6 +24,7 @@
 #define CREDENTIAL_MAX 4096
 #define PINGS     16
 #define CONFIRMED 0x06
+#define GRACE_SECONDS 10 /* for nodes to come that can only be told that it will not work */
 #define LOOK_MS   200 /* between looks whether the run was interrupted */
 
 /* First bytes on every connection, both ways. */
@@ -33,7 +35,8 @@ struct greeting {
     uint32_t credential_len;
     char host[HOST_MAX_];
     char name[LINK_NAME_MAX]; /* for messages: Slurm's name of the node */
-    char step[128];
+    char step[96];
+    char release[32]; /* PRISM_VERSION: what is sent later is of one build */
     char key[KEY_LEN];
     char credential[CREDENTIAL_MAX];
 };
@@ -49,8 +52,9 @@ struct setup {
     char (*hosts)[HOST_MAX_];
     uint32_t *ports;
     int64_t deadline_ns;
-    uint32_t other_version; /* of a node that has our key; 0 = none */
-    uint32_t other_node;
+    uint32_t others; /* nodes that have our key, but are of another build; the last one: */
+    uint32_t other_version, other_node;
+    char other_release[32];
 };
 
 static uint32_t seconds_allowed(const struct setup *s)
@@ -191,6 +195,7 @@ static void fill_greeting(const struct setup *s, struct greeting *g)
     const char *name = getenv("SLURMD_NODENAME");
     snprintf(g->name, sizeof g->name, "%.*s", LINK_NAME_MAX - 1, name && *name ? name : g->host);
     snprintf(g->step, sizeof g->step, "%s", s->conf->step);
+    snprintf(g->release, sizeof g->release, "%s", step_version);
     memcpy(g->key, s->key, KEY_LEN);
     char *credential = link_credential_make(s->key);
     if (credential && strlen(credential) < CREDENTIAL_MAX) {
@@ -208,11 +213,15 @@ static int check_greeting(struct setup *s, const struct greeting *mine, struct g
         diff |= (unsigned)(g->key[i] ^ s->key[i]);
     g->step[sizeof g->step - 1] = g->host[sizeof g->host - 1] = g->name[sizeof g->name - 1] = 0;
     g->credential[CREDENTIAL_MAX - 1] = 0;
-    if (!diff && g->magic == MAGIC && g->version != MSG_VERSION) {
+    g->release[sizeof g->release - 1] = 0;
+    bool ours = g->version == MSG_VERSION && !strcmp(g->release, step_version);
+    if (!diff && g->magic == MAGIC && !ours) {
+        s->others++;
         s->other_version = g->version;
         s->other_node = g->node;
+        memcpy(s->other_release, g->release, sizeof g->release);
     }
-    if (diff || g->magic != MAGIC || g->version != MSG_VERSION || g->nodes != s->conf->nodes || g->node >= g->nodes ||
+    if (diff || g->magic != MAGIC || !ours || g->nodes != s->conf->nodes || g->node >= g->nodes ||
         strcmp(g->step, s->conf->step) || g->credential_len >= CREDENTIAL_MAX || (mine->credential_len && !g->credential_len))
         return -1;
     return g->credential_len ? link_credential_check(g->credential, s->key) : 0;
@@ -329,7 +338,11 @@ static int hear(struct setup *s, struct caller *c)
     if (c->have < sizeof c->greeting)
         return 0;
     fill_greeting(s, &mine);
-    if (check_peer(s, &mine, &c->greeting) || full_io(s, c->fd, &mine, sizeof mine, true, c->deadline_ns))
+    int wrong = check_peer(s, &mine, &c->greeting);
+    /* One of another build has the key, too: it shall know why, and not try again. */
+    if (wrong && s->others)
+        full_io(s, c->fd, &mine, sizeof mine, true, c->deadline_ns);
+    if (wrong || full_io(s, c->fd, &mine, sizeof mine, true, c->deadline_ns))
         return -1;
     c->answered = true;
     return 0;
@@ -384,18 +397,31 @@ static int peers_missing(const struct setup *s, uint32_t first, struct prism_err
     return out_of_time(s, err, what);
 }
 
-/* All from `first` on. */
+static int another_build(const struct setup *s, struct prism_error *err)
+{
+    if (s->other_version != MSG_VERSION)
+        return prism_error_set(err, PRISM_EXIT_DAEMON,
+                               "node %u runs another version of Prism (protocol %u, here %u): install the same one on all nodes",
+                               s->other_node, s->other_version, MSG_VERSION);
+    return prism_error_set(err, PRISM_EXIT_DAEMON,
+                           "node %u runs another version of Prism (%s, node %u %s): install the same one on all nodes", s->other_node,
+                           s->other_release, s->conf->node, step_version);
+}
+
+/* All from `first` on. Where one is of another build the rest is waited for all the same, for a while: those who find nobody
+ * would wait for much longer. */
 static int accept_peers(struct setup *s, uint32_t first, struct prism_error *err)
 {
     struct callers callers = {0};
     int rc = 0;
+    int64_t grace = INT64_MAX;
     for (uint32_t count = s->conf->nodes - first; count && !rc;) {
         count -= hear_callers(s, &callers);
-        if (s->other_version)
-            rc = prism_error_set(err, PRISM_EXIT_DAEMON,
-                                 "node %u runs another version of Prism (protocol %u, here %u): install the same one on all nodes",
-                                 s->other_node, s->other_version, MSG_VERSION);
-        else if (count && (clock_now_ns() > s->deadline_ns || is_interrupted(s)))
+        if (s->others && grace == INT64_MAX)
+            grace = clock_now_ns() + GRACE_SECONDS * NSEC_PER_SEC;
+        if (s->others && (s->others >= count || clock_now_ns() > grace || is_interrupted(s)))
+            rc = another_build(s, err);
+        else if (count && !s->others && (clock_now_ns() > s->deadline_ns || is_interrupted(s)))
             rc = peers_missing(s, first, err);
     }
     callers_clear(&callers);
@@ -411,6 +437,8 @@ static int connect_coordinator(struct setup *s, struct prism_error *err)
             int fd = connect_to(host, port);
             if (fd >= 0 && greet(s, fd) == 0)
                 return 0;
+            if (s->others)
+                return another_build(s, err);
         }
         clock_sleep_until_ns(clock_now_ns() + 50000000);
     }

@@ -7,6 +7,8 @@
 
 #include <event2/event.h>
 
+const char step_version[] = PRISM_VERSION;
+
 static struct {
     pid_t parent;
     bool orphan;

@@ -4,6 +4,9 @@
 
 #include "prismd/daemon.h"
 
+/* PRISM_VERSION: what this prismd tells the others of the run that it is. */
+extern const char step_version[];
+
 /* Plugin and prismd of one node must be of one version: they share variables that nothing else describes. Without a plugin
  * (prism run) all is well. */
 int step_check_version(struct prism_error *err);

@@ -22,7 +22,7 @@
 #include "common/file.h"
 #include "prismd/link_setup.h"
 
-enum { MAGIC = 0, VERSION = 4, NODE = 8, NODES = 12, PORT = 16, CREDENTIAL_LEN = 20, HOST = 24, NAME = 280, STEP = 344,
+enum { MAGIC = 0, VERSION = 4, NODE = 8, NODES = 12, PORT = 16, CREDENTIAL_LEN = 20, HOST = 24, NAME = 280, STEP = 344, RELEASE = 440,
        KEY = 472, CREDENTIAL = 536, GREETING = 4632 };
 
 static char folder[64];
@@ -150,6 +150,7 @@ static void fill(uint8_t *greeting, const char *key)
     strcpy((char *)greeting + HOST, "stranger");
     strcpy((char *)greeting + NAME, "stranger");
     strcpy((char *)greeting + STEP, "step");
+    strcpy((char *)greeting + RELEASE, PRISM_VERSION);
     memcpy(greeting + KEY, key, 64);
 }
 
@@ -312,6 +313,29 @@ static void another_version_is_named_at_once(void **state)
     assert_true(clock_now_ns() - began < 20 * NSEC_PER_SEC);
 }
 
+/* Release and protocol need not change together. It is answered, so that it need not try for a minute. */
+static void another_release_is_named_at_once(void **state)
+{
+    (void)state;
+    uint32_t port;
+    char key[65];
+    uint8_t greeting[GREETING];
+    struct node n = start(0, 3, 30, NULL);
+    rendezvous(&port, key);
+    int64_t began = clock_now_ns();
+    fill(greeting, key);
+    strcpy((char *)greeting + RELEASE, "0.0.9");
+    int fd = dial(port);
+    assert_int_equal(send(fd, greeting, sizeof greeting, MSG_NOSIGNAL), sizeof greeting);
+    assert_int_equal(answer(fd, GREETING), GREETING);
+    struct outcome o = outcome_of(n);
+    close(fd);
+    assert_int_equal(o.rc, -1);
+    assert_int_equal(o.err.code, PRISM_EXIT_DAEMON);
+    assert_non_null(strstr(o.err.text, "node 1 runs another version of Prism (0.0.9, node 0 " PRISM_VERSION ")"));
+    assert_true(clock_now_ns() - began < 20 * NSEC_PER_SEC);
+}
+
 static void setup_can_be_interrupted(void **state)
 {
     (void)state;
@@ -334,6 +358,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_bytes_are_as_documented, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(the_message_names_who_is_missing, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(another_version_is_named_at_once, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(another_release_is_named_at_once, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(setup_can_be_interrupted, make_folder, remove_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,27 +3,16 @@
 load helper
 
 setup_file() {
-    [ -z "$(lacks_plugins)" ] || return 0
-    local name
-    for name in $(compgen -e | grep -E '^(PRISM_|SLURM_|SOFTGPU_)'); do
-        case $name in PRISM_BUILD | PRISM_SOURCE) ;; *) unset "$name" ;; esac
-    done
-    WORK=$(mktemp -d)
-    export WORK SOFTGPU_TIME_SCALE=0.05 PRISM_NETWORK=$PRISM_SOURCE/tests/fixtures/network.json looper=$PRISM_BUILD/test/looper
-    cd "$WORK"
-    cluster_start --nodes 2 --plugins "$PRISM_BUILD/lib/slurm" --libdir "$PRISM_BUILD/lib" --bindir "$PRISM_BUILD/bin" \
-        --softgpu "$PRISM_BUILD/lib/softgpu"
+    [ -z "$(lacks_program)" ] || return 0
+    work_folder
+    real_cluster --nodes 2
 }
 
-teardown_file() {
-    cluster_stop
-    [ -z "${WORK:-}" ] || rm -rf "$WORK"
-}
+teardown_file() { remove_all; }
 
 setup() {
     local reason
-    reason=$(lacks_plugins)
-    [ -e "$PRISM_BUILD/test/looper" ] || reason="looper is not built"
+    reason=$(lacks_program)
     [ -z "$reason" ] || skip "$reason"
     cd "$WORK"
     rm -f fault

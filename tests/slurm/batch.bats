@@ -3,39 +3,20 @@
 
 load helper
 
-lacks_batch() {
-    local file
-    lacks_plugins
-    for file in bin/prismd test/looper lib/libprism.so lib/softgpu/libcuda.so.1; do
-        [ -e "$PRISM_BUILD/$file" ] || echo "$file is not built"
-    done
-}
-
 setup_file() {
-    [ -z "$(lacks_batch)" ] || return 0
-    local name
-    for name in $(compgen -e | grep -E '^(PRISM_|SLURM_|SOFTGPU_|RANK$|WORLD_SIZE$|LOCAL_RANK$|MASTER_|CUDA_)'); do
-        case $name in PRISM_BUILD | PRISM_SOURCE) ;; *) unset "$name" ;; esac
-    done
-    WORK=$(mktemp -d)
-    export WORK SOFTGPU_TIME_SCALE=0.05 PRISM_NETWORK=$PRISM_SOURCE/tests/fixtures/network.json
-    export looper=$PRISM_BUILD/test/looper
+    [ -z "$(lacks_program)" ] || return 0
+    work_folder
     mkdir "$WORK/bin"
     printf '#!/usr/bin/env python3\nimport sys\nsys.exit("torchrun itself has run")\n' >"$WORK/bin/torchrun"
     chmod 755 "$WORK/bin/torchrun"
-    cluster_start --nodes 2 --gpus 4 --plugins "$PRISM_BUILD/lib/slurm" --libdir "$PRISM_BUILD/lib" \
-        --bindir "$PRISM_BUILD/bin" --softgpu "$PRISM_BUILD/lib/softgpu"
-    eval "$("$onebox" env "$CLUSTER")"
+    real_cluster --nodes 2 --gpus 4
 }
 
-teardown_file() {
-    cluster_stop
-    [ -z "${WORK:-}" ] || rm -rf "$WORK"
-}
+teardown_file() { remove_all; }
 
 setup() {
     local reason
-    reason=$(lacks_batch | head -n 1)
+    reason=$(lacks_program | head -n 1)
     [ -z "$reason" ] || skip "$reason"
     mkdir -p "$WORK/$BATS_TEST_NUMBER"
     cd "$WORK/$BATS_TEST_NUMBER"

@@ -21,11 +21,41 @@ lacks_plugins() {
     fi
 }
 
+# What runs jobs for real needs more than the plugins: prints what is not built of that and of the files named.
+lacks_program() { # FILE...: below the build folder
+    local file
+    lacks_plugins
+    for file in bin/prismd test/looper lib/libprism.so lib/softgpu/libcuda.so.1 "$@"; do
+        [ -e "$PRISM_BUILD/$file" ] || { echo "$file is not built"; return; }
+    done
+}
+
+# The caller's own settings would count as the user's.
+own_environment() {
+    local name
+    for name in $(compgen -e | grep -E '^(PRISM_|SLURM_|SOFTGPU_|PMIX?_|OMPI_|RANK$|WORLD_SIZE$|LOCAL_RANK$|MASTER_|CUDA_)'); do
+        case $name in PRISM_BUILD | PRISM_SOURCE) ;; *) unset "$name" ;; esac
+    done
+}
+
+# The folder $WORK, where we are then; software GPUs that are quick.
+work_folder() {
+    own_environment
+    WORK=$(mktemp -d)
+    export WORK SOFTGPU_TIME_SCALE=0.05 PRISM_NETWORK=$PRISM_SOURCE/tests/fixtures/network.json looper=$PRISM_BUILD/test/looper
+    cd "$WORK" || return
+}
+
 # Sockets lie below it: short. Its name goes into the file's folder, for teardown_file.
 cluster_start() {
     CLUSTER=$(mktemp -d /tmp/onebox.XXXXXX)
     export CLUSTER
     timeout 120 "$onebox" start "$CLUSTER" "$@" >&2 3>&-
+}
+# Of what is built, with software GPUs; this shell becomes its client.
+real_cluster() { # onebox arguments...
+    cluster_start "$@" --plugins "$PRISM_BUILD/lib/slurm" --libdir "$PRISM_BUILD/lib" --bindir "$PRISM_BUILD/bin" \
+        --softgpu "$PRISM_BUILD/lib/softgpu" && eval "$("$onebox" env "$CLUSTER")"
 }
 cluster_stop() {
     [ -n "${CLUSTER:-}" ] || return 0
@@ -33,6 +63,12 @@ cluster_stop() {
     rm -rf "$CLUSTER"
 }
 inside() { timeout 60 "$onebox" exec "$CLUSTER" -- "$@" 3>&-; }
+
+# Takes away what setup_file has made.
+remove_all() {
+    cluster_stop
+    [ -z "${WORK:-}" ] || rm -rf "$WORK"
+}
 
 # Number of the newest job; slurmctld knows at once, the database some seconds later.
 last_job() { inside squeue -h -t all -o %i | sort -n | tail -n 1; }

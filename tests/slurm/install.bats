@@ -4,10 +4,7 @@ load helper
 
 setup_file() {
     [ -z "$(lacks_plugins)" ] || return 0
-    local name
-    for name in $(compgen -e | grep -E '^(PRISM_|SLURM_|SOFTGPU_)'); do
-        case $name in PRISM_BUILD | PRISM_SOURCE) ;; *) unset "$name" ;; esac
-    done
+    own_environment
     WORK=$(mktemp -d)
     export WORK SOFTGPU_TIME_SCALE=0.05 PRISM_NETWORK=$PRISM_SOURCE/tests/fixtures/network.json
     cd "$PRISM_SOURCE"
@@ -20,10 +17,7 @@ setup_file() {
         --bindir "$WORK/root/usr/bin" --softgpu "$WORK/root/usr/lib/prism/softgpu"
 }
 
-teardown_file() {
-    cluster_stop
-    [ -z "${WORK:-}" ] || rm -rf "$WORK"
-}
+teardown_file() { remove_all; }
 
 setup() {
     local reason

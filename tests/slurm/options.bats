@@ -5,10 +5,7 @@ load helper
 
 setup_file() {
     [ -z "$(lacks_plugins)" ] || return 0
-    local name
-    for name in $(compgen -e | grep -E '^(PRISM_|SLURM_)'); do
-        case $name in PRISM_BUILD | PRISM_SOURCE) ;; *) unset "$name" ;; esac
-    done
+    own_environment
     WORK=$(mktemp -d)
     export WORK
     chmod 755 "$WORK"
@@ -19,10 +16,7 @@ setup_file() {
     eval "$("$onebox" env "$CLUSTER")"
 }
 
-teardown_file() {
-    cluster_stop
-    [ -z "${WORK:-}" ] || rm -rf "$WORK"
-}
+teardown_file() { remove_all; }
 
 setup() {
     local reason

@@ -7,14 +7,9 @@ load helper
 load live
 
 setup_file() {
-    [ -z "$(lacks_plugins)" ] || return 0
-    local name
-    for name in $(compgen -e | grep -E '^(PRISM_|SLURM_|SOFTGPU_|RANK$|WORLD_SIZE$|LOCAL_RANK$|MASTER_|CUDA_)'); do
-        case $name in PRISM_BUILD | PRISM_SOURCE) ;; *) unset "$name" ;; esac
-    done
-    WORK=$(mktemp -d)
-    export WORK SOFTGPU_TIME_SCALE=0.05 PRISM_NETWORK=$PRISM_SOURCE/tests/fixtures/network.json looper=$PRISM_BUILD/test/looper
-    cd "$WORK"
+    [ -z "$(lacks_program)" ] || return 0
+    work_folder
+    export PRISM_ACCOUNTING_SECONDS=1
     ls -A /dev/shm | sort >shm-before
     CLUSTER=$(mktemp -d /tmp/onebox.XXXXXX)
     export CLUSTER
@@ -34,15 +29,11 @@ setup_file() {
     emulated_loop auto >&2 || { cat loop.err >&2; return 1; }
 }
 
-teardown_file() {
-    cluster_stop
-    [ -z "${WORK:-}" ] || rm -rf "$WORK"
-}
+teardown_file() { remove_all; }
 
 setup() {
     local reason
-    reason=$(lacks_plugins)
-    [ -e "$PRISM_BUILD/test/looper" ] || reason="looper is not built"
+    reason=$(lacks_program)
     [ -z "$reason" ] || skip "$reason"
     cd "$WORK"
     rm -f fault
@@ -138,15 +129,16 @@ rank_of() { # RANK: its process
 
 parent_of() { sed -n 's/^PPid:[[:space:]]*//p' "/proc/$1/status"; }
 
-@test "SIGKILL of slurmstepd on one node" {
-    more=(--wait=5)
+@test "SIGKILL of slurmstepd on one node: prismd ends the step, srun does not wait for a minute" {
     start_hanging emulate
+    local began=$SECONDS
     stepd=$(parent_of "$(prismd_of_node 2)")
     grep -q slurmstepd "/proc/$stepd/comm"
     kill -KILL "$stepd"
     ended_with 137 143 68
-    said 'node 2|node2'
-    ends_as '^(FAILED|CANCELLED|NODE_FAIL)'
+    said 'slurmstepd of node 2 is gone|node 2 \(node2\): its prismd has ended'
+    [ $((SECONDS - began)) -lt 50 ]
+    ends_as '^(FAILED|CANCELLED|NODE_FAIL)\|.*exit_code=68,exit_origin=prism'
     clean loop
 }
 
@@ -190,14 +182,14 @@ parent_of() { sed -n 's/^PPid:[[:space:]]*//p' "/proc/$1/status"; }
     clean loop
 }
 
-@test "--time" {
+@test "--time: what had been reached is in the database" {
     more=(--time=10)
     start_hanging emulate
     # slurmctld looks at time limits twice a minute.
     timeout 20 scontrol update JobId="$(job_named loop)" EndTime=now+1 3>&-
     ended_with 143 137
     said 'TIME LIMIT|CANCELLED.*TIME|time limit'
-    ends_as '^TIMEOUT'
+    ends_as '^TIMEOUT\|.*state=(emulate|ended),iterations=[1-9].*emulated_gpu_hours=0\.0'
     clean loop
 }
 
@@ -279,16 +271,80 @@ runs_again_to_its_end() {
     clean loop
 }
 
-@test "a node's spool is full" {
+state_of_node2() { timeout 20 sinfo -h -N -n node2 -p main -o %t 3>&-; }
+is_drained() { [[ "$(state_of_node2)" = drain* ]]; }
+resume() { timeout 20 scontrol update NodeName=node2 State=RESUME 3>&- 2>/dev/null || true; }
+in_spool() { on_cluster find "$CLUSTER/spool/node2" -mindepth 1 -printf '%P\n' | sort; }
+
+@test "a node's spool is full: emulation does not need it; Slurm itself drains the node" {
     own_mounts || skip "mounts need root"
+    local plugstack before
+    plugstack=$(cat "$CLUSTER/etc/plugstack.conf")
     end_daemon slurmd.node2 TERM
     on_cluster mount -t tmpfs -o size=64k spool "$CLUSTER/spool/node2"
     start_daemon slurmd.node2
     within 20 nodes_idle
     on_cluster sh -c "head -c 1M /dev/zero >$CLUSTER/spool/node2/full" 2>/dev/null || true
+    # Without any plugin of ours: slurmd cannot save its credentials when a job ends.
+    : >"$CLUSTER/etc/plugstack.conf"
+    timeout 30 srun -w node2 -n 1 true 3>&-
+    within 20 is_drained
+    echo "$plugstack" >"$CLUSTER/etc/plugstack.conf"
+    resume
+    before=$(in_spool)
     goes_on
-    # Slurm itself drains a node for that.
+    [ "$(in_spool)" = "$before" ] || { diff <(echo "$before") <(in_spool); false; }
     on_cluster rm "$CLUSTER/spool/node2/full"
-    timeout 20 scontrol update NodeName=node2 State=RESUME 3>&- 2>/dev/null || true
+    resume
     clean loop
+}
+
+# --- another version ---
+
+@test "prismd of another version than the node's plugin: 68 and both versions" {
+    local plugstack
+    plugstack=$(cat "$CLUSTER/etc/plugstack.conf")
+    sed 's/0\.1\.0/0.0.9/g' "$PRISM_BUILD/lib/slurm/spank_prism.so" >spank_prism.so
+    sed "s|[^ ]*/spank_prism.so|$WORK/spank_prism.so|" <<<"$plugstack" >"$CLUSTER/etc/plugstack.conf"
+    emulated_loop emulate &
+    run=$!
+    ended_with 68
+    echo "$plugstack" >"$CLUSTER/etc/plugstack.conf"
+    said "^prism: .*/prismd is Prism 0.1.0, this node's Slurm plugin is 0.0.9: install one version"
+    clean loop
+}
+
+@test "prismd of another version on one node: 68 at once, which node and both versions" {
+    local plugstack began=$SECONDS
+    plugstack=$(cat "$CLUSTER/etc/plugstack.conf")
+    # Node 2 has plugin and prismd of another build.
+    mkdir -p other
+    sed 's/0\.1\.0/0.0.9/g' "$PRISM_BUILD/bin/prismd" >other/prismd-0.0.9
+    printf '#!/bin/sh\n[ "$SLURMD_NODENAME" = node2 ] || exec %s/bin/prismd "$@"\nPRISM_PLUGIN_VERSION=0.0.9 exec %s/other/prismd-0.0.9 "$@"\n' \
+        "$PRISM_BUILD" "$WORK" >other/prismd
+    chmod 755 other/prismd other/prismd-0.0.9
+    sed "s|bindir=[^ ]*|bindir=$WORK/other|" <<<"$plugstack" >"$CLUSTER/etc/plugstack.conf"
+    emulated_loop emulate &
+    run=$!
+    ended_with 68
+    echo "$plugstack" >"$CLUSTER/etc/plugstack.conf"
+    said '^prism: node 2 runs another version of Prism \(0.0.9, node 0 0.1.0\): install the same one on all nodes'
+    [ $((SECONDS - began)) -lt 45 ] # PRISM_LINK_SECONDS and --wait are a minute
+    ends_as '^FAILED\|68:0\|.*prism:world=8'
+    clean loop
+}
+
+# --- programs that are not ours to touch ---
+
+@test "setuid programs do not load the library" {
+    [ "$(id -u)" -eq 0 ] || skip "only root can make a program of another user's"
+    cp "$(command -v cat)" cat
+    chown nobody cat
+    chmod 4755 cat
+    chmod 755 "$WORK"
+    run timeout 60 srun --prism-emulate=8 --prism-assistants=0 "$WORK/cat" /proc/self/maps 3>&-
+    [ "$status" -eq 0 ]
+    says "$WORK/cat"
+    has_not 'libprism'
+    run=
 }

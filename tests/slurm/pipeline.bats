@@ -7,42 +7,24 @@ load live
 world16=(--tp=2 --pp=2 --ep=2 --iterations=3 --exact-sums --print-ranks=all)
 stages=(--pp=4 --layers=4 --moe-every=0 --micro-batches=4 --variable-seq --iterations=2 --exact-sums --print-ranks=all)
 
-lacks_pipeline() {
-    local file
-    lacks_plugins
-    for file in bin/prismd bin/moetrain test/looper lib/libprism.so lib/softgpu/libcuda.so.1; do
-        [ -e "$PRISM_BUILD/$file" ] || echo "$file is not built"
-    done
-}
+lacks_pipeline() { lacks_program bin/moetrain; }
 
 setup_file() {
     [ -z "$(lacks_pipeline)" ] || return 0
-    local name
-    for name in $(compgen -e | grep -E '^(PRISM_|SLURM_|SOFTGPU_|RANK$|WORLD_SIZE$|LOCAL_RANK$|MASTER_|CUDA_)'); do
-        case $name in PRISM_BUILD | PRISM_SOURCE) ;; *) unset "$name" ;; esac
-    done
-    WORK=$(mktemp -d)
-    export WORK SOFTGPU_TIME_SCALE=0.05 PRISM_NETWORK=$PRISM_SOURCE/tests/fixtures/network.json
-    export moetrain=$PRISM_BUILD/bin/moetrain looper=$PRISM_BUILD/test/looper
-    cd "$WORK"
+    work_folder
+    export moetrain=$PRISM_BUILD/bin/moetrain
     mkdir -m 700 softgpu
     (
         export LD_LIBRARY_PATH=$PRISM_BUILD/lib/softgpu SOFTGPU_DIR=$WORK/softgpu
         timeout 120 "$PRISM_SOURCE/contrib/moetrain/launch.sh" -g 4 16 -- "$moetrain" "${world16[@]}" >plain16 3>&-
         timeout 120 "$PRISM_SOURCE/contrib/moetrain/launch.sh" -g 4 8 -- "$moetrain" "${stages[@]}" >plain8 3>&-
     )
-    cluster_start --nodes 4 --gpus 8 --plugins "$PRISM_BUILD/lib/slurm" --libdir "$PRISM_BUILD/lib" \
-        --bindir "$PRISM_BUILD/bin" --softgpu "$PRISM_BUILD/lib/softgpu"
-    # Interruptions want srun itself, not a shell around it.
-    eval "$("$onebox" env "$CLUSTER")"
+    real_cluster --nodes 4 --gpus 8
     # What emulation is interrupted in.
     emulated_loop auto >&2
 }
 
-teardown_file() {
-    cluster_stop
-    [ -z "${WORK:-}" ] || rm -rf "$WORK"
-}
+teardown_file() { remove_all; }
 
 setup() {
     local reason

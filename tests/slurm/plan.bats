@@ -3,10 +3,7 @@
 load helper
 
 setup() {
-    local name
-    for name in $(compgen -e | grep -E '^(PRISM_|SLURM_)'); do
-        case $name in PRISM_BUILD | PRISM_SOURCE) ;; *) unset "$name" ;; esac
-    done
+    own_environment
     prism=$PRISM_BUILD/bin/prism
     cd "$BATS_TEST_TMPDIR"
 }

@@ -243,6 +243,21 @@ E
     has_not '^(LD_PRELOAD|PRISM_LAUNCH=)'
 }
 
+@test "a plugin that is no library, or not there: jobs run" {
+    local line
+    line=$(cat "$CLUSTER/etc/plugstack.conf")
+    head -c 5000 /dev/urandom >garbage.so
+    for each in "$STANDIN/garbage.so libdir=/x bindir=/x" "$STANDIN/nowhere.so"; do
+        echo "optional $each" >"$CLUSTER/etc/plugstack.conf"
+        run inside srun -N2 hostname
+        [ "$status" -eq 0 ]
+        [ "$(grep -cx "$(hostname)" <<<"$output")" -eq 2 ]
+    done
+    echo "$line" >"$CLUSTER/etc/plugstack.conf"
+    run inside sinfo -h -N -o %t
+    has_not 'drain|down'
+}
+
 @test "a wrong plugstack line turns Prism off with one message, and jobs run" {
     local line
     line=$(cat "$CLUSTER/etc/plugstack.conf")

@@ -2,36 +2,19 @@
 
 load helper
 
-lacks_pmix() {
-    local file
-    lacks_plugins
-    for file in bin/prismd bin/prism-pmix test/pmix_client lib/libprism.so lib/softgpu/libcuda.so.1; do
-        [ -e "$PRISM_BUILD/$file" ] || echo "$file is not built"
-    done
-}
+lacks_pmix() { lacks_program bin/prism-pmix test/pmix_client; }
 
 setup_file() {
     [ -z "$(lacks_pmix)" ] || return 0
-    local name
-    for name in $(compgen -e | grep -E '^(PRISM_|SLURM_|SOFTGPU_|PMIX?_|OMPI_|RANK$|WORLD_SIZE$|LOCAL_RANK$|MASTER_|CUDA_)'); do
-        case $name in PRISM_BUILD | PRISM_SOURCE) ;; *) unset "$name" ;; esac
-    done
-    WORK=$(mktemp -d)
-    export WORK SOFTGPU_TIME_SCALE=0.05 PRISM_NETWORK=$PRISM_SOURCE/tests/fixtures/network.json
+    work_folder
     export client=$PRISM_BUILD/test/pmix_client
     # A machine may have no other network than the loopback; processes that poll share few processors.
     export OMPI_MCA_btl_tcp_if_include=lo OMPI_MCA_mpi_yield_when_idle=1
-    cd "$WORK"
     ! command -v mpicc >/dev/null || mpicc -o mpi_sum "$PRISM_SOURCE/tests/system/mpi_sum.c" -ldl
-    cluster_start --nodes 4 --gpus 8 --plugins "$PRISM_BUILD/lib/slurm" --libdir "$PRISM_BUILD/lib" \
-        --bindir "$PRISM_BUILD/bin" --softgpu "$PRISM_BUILD/lib/softgpu"
-    eval "$("$onebox" env "$CLUSTER")"
+    real_cluster --nodes 4 --gpus 8
 }
 
-teardown_file() {
-    cluster_stop
-    [ -z "${WORK:-}" ] || rm -rf "$WORK"
-}
+teardown_file() { remove_all; }
 
 setup() {
     local reason
