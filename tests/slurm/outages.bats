@@ -334,6 +334,29 @@ in_spool() { on_cluster find "$CLUSTER/spool/node2" -mindepth 1 -printf '%P\n' |
     clean loop
 }
 
+# --- containers that a plugin makes ---
+
+@test "a plugin in front of ours puts the task into another mount namespace, as pyxis does" {
+    own_mounts || skip "mounts need root"
+    local plugstack
+    plugstack=$(cat "$CLUSTER/etc/plugstack.conf")
+    gcc -shared -fPIC -o container.so "$PRISM_SOURCE/tests/slurm/container_spank.c"
+    mkdir -p outside && touch outside/file
+    printf 'optional %s/container.so\n%s\n' "$WORK" "$plugstack" >"$CLUSTER/etc/plugstack.conf"
+    FAKE_CONTAINER=$WORK/outside goes_on
+    # prismd and the ranks are inside.
+    run env FAKE_CONTAINER="$WORK/outside" timeout 60 srun -n 2 --gpus-per-node=2 --prism-emulate=2 sh -c 'echo "files $(ls outside | wc -l)"' 3>&-
+    [ "$(grep -cx 'files 0' <<<"$output")" -eq 2 ] || { echo "$output"; false; }
+    # A container without Prism.
+    run env FAKE_CONTAINER="$PRISM_BUILD/lib" timeout 60 srun --prism-emulate=8 sh -c 'echo plainly $SLURM_NTASKS' 3>&-
+    echo "$plugstack" >"$CLUSTER/etc/plugstack.conf"
+    [ "$status" -eq 0 ]
+    says "this node lacks $PRISM_BUILD/lib/libprism.so: the program runs without emulation"
+    has "plainly 1"
+    run=
+    clean loop
+}
+
 # --- programs that are not ours to touch ---
 
 @test "setuid programs do not load the library" {
