@@ -103,12 +103,42 @@ void measured_times(struct measured *x, const struct msg_time *times, uint32_t n
 /* device work(n) = pre(n) - post(node before n on its stream): the kernels and copies between them. When the stream
  * stood idle until the host issued n, the time in between was the host's, which host work has already.
  * host work(n) = enter(n) - leave(n): from the program's return out of the call before to this call. */
+enum idle { NOT_IDLE, HOST_BOUND, LATE }; /* idle when n was issued: n came at once, or a while after */
+
+static enum idle idle_before(const struct measured *x, uint32_t i, int64_t before)
+{
+    if (!before || x->enter[i] <= before)
+        return NOT_IDLE;
+    return x->pre[i] - x->enter[i] < HOST_BOUND_NS ? HOST_BOUND : LATE;
+}
+
+/* An idle stream that is late once has kernels in front of the node, or the machine was busy and the stream lay idle all the time.
+ * Kernels are there in every iteration: where the node came at once in half of the others or more, there are none. */
+static void drop_lateness(struct graph_rank *r, const uint8_t *idle)
+{
+    for (uint32_t k = 0; k < r->niterations; k++)
+        for (uint32_t i = r->iterations[k]; i < r->iterations[k + 1]; i++) {
+            uint32_t at_once = 0, late = 0, offset = i - r->iterations[k];
+            for (uint32_t other = 0; idle[i] == LATE && other < r->niterations; other++) {
+                uint32_t same = r->iterations[other] + offset;
+                if (other == k || same >= r->iterations[other + 1] || r->nodes[same].kind != r->nodes[i].kind ||
+                    r->nodes[same].stream != r->nodes[i].stream)
+                    continue;
+                at_once += idle[same] == HOST_BOUND;
+                late += idle[same] != HOST_BOUND;
+            }
+            if (at_once && at_once >= late)
+                r->device_work[i] = 0;
+        }
+}
+
 uint32_t measured_to_works(const struct measured *x, struct graph *g, uint32_t rank)
 {
     struct graph_rank *r = &g->ranks[rank];
     int64_t *end_of_stream = calloc(r->nstreams + 1u, sizeof *end_of_stream);
+    uint8_t *idle = calloc(r->nnodes + 1u, 1);
     uint32_t seen = 0;
-    if (!end_of_stream)
+    if (!end_of_stream || !idle)
         abort();
     graph_alloc_works(g, rank);
     for (uint32_t i = 0; i < r->nnodes && i < x->nnodes; i++) {
@@ -119,11 +149,13 @@ uint32_t measured_to_works(const struct measured *x, struct graph *g, uint32_t r
             continue;
         int64_t *before = &end_of_stream[n->stream];
         int64_t work = *before ? x->pre[i] - *before : 0;
-        bool host_bound = x->enter[i] > *before && x->pre[i] - x->enter[i] < HOST_BOUND_NS;
-        r->device_work[i] = work > 0 && !host_bound ? (float)work : 0;
+        idle[i] = (uint8_t)idle_before(x, i, *before);
+        r->device_work[i] = work > 0 && idle[i] != HOST_BOUND ? (float)work : 0;
         *before = x->post[i];
         seen++;
     }
+    drop_lateness(r, idle);
     free(end_of_stream);
+    free(idle);
     return seen;
 }

@@ -8,6 +8,7 @@ $(eval $(call unit_test,graph_run_hand,lib/graph/test,run_hand.c,graph common,$(
 $(eval $(call unit_test,graph_run_random,lib/graph/test,run_random.c oracle.c random_graph.c,graph common,$(GRAPH_LINK)))
 $(eval $(call test_program,bench_graph_run,lib/graph/bench,bench_run.c,graph common,$(GRAPH_LINK)))
 $(eval $(call test_program,bench_engine,lib/graph/bench,bench_engine.c,graph common,$(GRAPH_LINK)))
+$(eval $(call test_program,bench_write,lib/graph/bench,bench_write.c,graph common,$(GRAPH_LINK)))
 $(eval $(call unit_test,graph_feeds,lib/graph/test,feeds.c,graph coll common,$(GRAPH_LINK)))
 $(eval $(call unit_test,graph_structure,lib/graph/test,structure.c build.c random_graph.c,graph common,$(GRAPH_LINK)))
 $(eval $(call unit_test,graph_fold,lib/graph/test,fold.c build.c random_graph.c,graph common,$(GRAPH_LINK)))

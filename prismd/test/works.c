@@ -1,0 +1,106 @@
+/* works.c - measured times to works (record.h). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "prismd/record.h"
+
+#define US 1000
+#define MS 1000000
+
+/* A rank with nodes RECORD, one a line, on these streams. */
+struct timed {
+    uint32_t stream;
+    int64_t leave, enter, pre, post;
+};
+
+static struct graph *measure(const struct timed *nodes, uint32_t n, uint32_t niterations)
+{
+    struct graph *g = graph_create(1, 1);
+    for (uint32_t i = 0; i < n; i++) {
+        struct graph_node node = {.kind = GRAPH_RECORD, .stream = nodes[i].stream};
+        assert_int_equal(graph_add_node(g, 0, &node, NULL, 0), 0);
+    }
+    g->ranks[0].niterations = niterations;
+    g->ranks[0].iterations = calloc(niterations + 1u, sizeof(uint32_t));
+    for (uint32_t k = 0; k <= niterations; k++)
+        g->ranks[0].iterations[k] = k * (niterations ? n / niterations : 0);
+    struct measured *x = measured_create(&g->ranks[0]);
+    for (uint32_t i = 0; i < n; i++) {
+        struct msg_node m = {.index = i, .kind = GRAPH_RECORD, .stream = nodes[i].stream, .enter_ns = nodes[i].enter, .leave_ns = nodes[i].leave};
+        struct msg_time t = {.index = i, .pre_ns = nodes[i].pre, .post_ns = nodes[i].post};
+        measured_node(x, &m, 0);
+        measured_times(x, &t, 1);
+    }
+    assert_int_equal(measured_to_works(x, g, 0), n);
+    measured_destroy(x);
+    return g;
+}
+
+static void expect(const struct timed *nodes, uint32_t n, const int64_t *works)
+{
+    struct graph *g = measure(nodes, n, 0);
+    for (uint32_t i = 0; i < n; i++)
+        if ((int64_t)g->ranks[0].device_work[i] != works[i])
+            fail_msg("node %u: %lld ns, not %lld", i, (long long)g->ranks[0].device_work[i], (long long)works[i]);
+    graph_destroy(g);
+}
+
+/* The host is ahead of the stream: all the time between two nodes is work. */
+static void test_host_ahead(void **state)
+{
+    const struct timed nodes[] = {{0, 1 * MS, 2 * MS, 10 * MS, 10 * MS}, {0, 2 * MS, 3 * MS, 14 * MS, 14 * MS}};
+    (void)state;
+    expect(nodes, 2, (int64_t[]){0, 4 * MS});
+}
+
+/* The stream lay idle until the host issued the node: no work. */
+static void test_idle(void **state)
+{
+    const struct timed nodes[] = {{0, 1 * MS, 2 * MS, 2 * MS, 2 * MS}, {0, 2 * MS, 20 * MS, 20 * MS + 50 * US, 21 * MS}};
+    (void)state;
+    expect(nodes, 2, (int64_t[]){0, 0});
+}
+
+/* Four iterations of 20 ms, two nodes each; late[k]: how long after its issue the stream gets to the second one. */
+static void iterations(const int64_t *late, const int64_t *works)
+{
+    struct timed nodes[8];
+    for (int k = 0; k < 4; k++) {
+        int64_t t = (int64_t)k * 20 * MS + MS;
+        nodes[2 * k] = (struct timed){1, t, t + 10 * US, t + 20 * US, t + 20 * US};
+        nodes[2 * k + 1] = (struct timed){1, t + 10 * MS, t + 18 * MS, t + 18 * MS + late[k], t + 18 * MS + late[k]};
+    }
+    struct graph *g = measure(nodes, 8, 4);
+    for (int k = 0; k < 4; k++)
+        if ((int64_t)g->ranks[0].device_work[2 * k + 1] != works[k])
+            fail_msg("iteration %d: %lld ns, not %lld", k, (long long)g->ranks[0].device_work[2 * k + 1], (long long)works[k]);
+    graph_destroy(g);
+}
+
+/* A communication stream, idle for 18 ms, gets to its next node late because the machine is busy: no work, as other iterations show. */
+static void test_late_now_and_then(void **state)
+{
+    (void)state;
+    iterations((int64_t[]){50 * US, 600 * US, 50 * US, 5 * MS}, (int64_t[]){0, 0, 0, 0});
+}
+
+/* Kernels that an idle stream is given are late in every iteration. */
+static void test_kernels_after_idleness(void **state)
+{
+    const int64_t work = 18 * MS - 20 * US + MS;
+    (void)state;
+    iterations((int64_t[]){1 * MS, 1 * MS, 1 * MS, 1 * MS}, (int64_t[]){work, work, work, work});
+    iterations((int64_t[]){1 * MS, 1 * MS, 1 * MS, 50 * US}, (int64_t[]){work, work, work, 0});
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_host_ahead), cmocka_unit_test(test_idle),
+                                       cmocka_unit_test(test_late_now_and_then), cmocka_unit_test(test_kernels_after_idleness)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

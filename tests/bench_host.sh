@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# bench_host.sh BUILD WORK: what Prism costs the host: recording and writing the trace, an operation; the preload library, an
+# NCCL call on software GPUs (a communicator of two, of one without Prism). Prints FIGURE lines: of calls the tenth percentile, the median, the
+# ninetieth.
+set -eu
+build=$(cd "$1" && pwd) work=$2
+source=$(cd "$(dirname "$0")" && pwd)
+export PATH=$build/bin:$PATH LD_LIBRARY_PATH=$build/lib/softgpu SOFTGPU_DIR=$work/softgpu
+mkdir -p "$SOFTGPU_DIR"
+prism synth qwen3-moe-512 -o "$work/write" >/dev/null
+"$build/test/bench_write" "$work/write/graph.bin" "$work"
+
+# figure NAME FILE…: of rank 0's AllReduce
+figure() {
+    local name=$1
+    shift
+    sed -n 's/^cost rank 0: AllReduce *\([0-9]*\) ns a call (p10 \([0-9]*\), p90 \([0-9]*\);.*/\2 \1 \3/p' "$@" | tail -n 1 |
+        while read -r line; do echo "FIGURE $name ns $line"; done | grep . || { echo "no line of $name" >&2; return 1; }
+}
+cd "$work"
+"$build/test/gpu_cost" >plain.txt
+timeout 300 prism run --emulate=2 --sandbox=0 --trace="$work/cost" --network="$source/fixtures/network.json" -- "$build/test/gpu_cost" >emulated.txt 2>run.txt ||
+    { cat run.txt >&2; exit 1; }
+figure nccl_nanoseconds_per_call plain.txt
+figure preload_capture_nanoseconds_per_call cost/logs/capture.rank0
+figure preload_nanoseconds_per_call emulated.txt
