@@ -50,12 +50,44 @@ static uint8_t *live_replicas(const struct fold *f, const uint32_t *sandbox, uin
     return replicas;
 }
 
-static uint32_t agreeing(const struct fold *f, uint32_t a, uint32_t b)
+/* How alike two replicas are: in a dimension the same place, or neither the first. */
+static uint32_t alike(const struct fold *f, uint32_t a, uint32_t b)
 {
     uint32_t n = 0;
-    for (uint32_t i = 0; i < f->ndimensions; i++)
-        n += f->dimensions[i].folded && coordinate(f, a, i) == coordinate(f, b, i);
+    for (uint32_t i = 0; i < f->ndimensions; i++) {
+        uint32_t x = coordinate(f, a, i), y = coordinate(f, b, i);
+        if (f->dimensions[i].folded)
+            n += x == y ? 2 : x && y ? 1 : 0;
+    }
     return n;
+}
+
+/* Of equals, the absent ones take them in turn. */
+static uint32_t most_alike(const struct fold *f, const uint32_t *list, uint32_t n, uint32_t own, uint32_t turn)
+{
+    uint32_t best = 0, equals = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t score = alike(f, list[i], own);
+        equals = score > best ? 1 : equals + (score == best);
+        best = score > best ? score : best;
+    }
+    turn %= equals;
+    for (uint32_t i = 0; i < n; i++)
+        if (alike(f, list[i], own) == best && !turn--)
+            return list[i];
+    return list[0];
+}
+
+/* The number of a replica: its folded coordinates alone. */
+static uint32_t number_of(const struct fold *f, uint32_t own)
+{
+    uint32_t number = 0, each = 1;
+    for (uint32_t i = 0; i < f->ndimensions; i++)
+        if (f->dimensions[i].folded) {
+            number += coordinate(f, own, i) * each;
+            each *= f->dimensions[i].size;
+        }
+    return number;
 }
 
 static void find_representatives(struct fold *f, const uint8_t *replicas)
@@ -66,11 +98,8 @@ static void find_representatives(struct fold *f, const uint8_t *replicas)
         if (replicas[r])
             list[n++] = r;
     for (uint32_t r = 0; r < f->world; r++) {
-        uint32_t base = without(f, r, all), own = r - base, best = 0;
-        for (uint32_t i = 1; i < n && !replicas[own]; i++)
-            if (agreeing(f, list[i], own) > agreeing(f, list[best], own))
-                best = i;
-        f->representative[r] = replicas[own] ? r : base + list[best];
+        uint32_t base = without(f, r, all), own = r - base;
+        f->representative[r] = replicas[own] ? r : base + most_alike(f, list, n, own, number_of(f, own));
         if (replicas[own]) {
             f->index[r] = f->nlive;
             f->live[f->nlive++] = r;

@@ -9,8 +9,9 @@
  *                   part in, and the replica of every sandbox rank. With several folded dimensions also the replicas on the way
  *                   between (some of the sandbox rank's folded coordinates set to 0): they have the roots of its groups.
  *   absent          the others
- *   representative  of an absent rank: the live rank that agrees with it in the most folded coordinates, the lowest of those;
- *                   of a live rank: itself
+ *   representative  of an absent rank: the live rank of its class that is most alike: in each folded dimension the same place, else
+ *                   one that is not the first either (the first is often special: it is the root, it alone adds a norm); of equals in
+ *                   turn. Of a live rank: itself
  *   displacement    what takes a rank to another of its class, added to the folded coordinates, going round; written as the
  *                   rank that it takes rank 0 to
  *

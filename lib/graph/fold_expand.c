@@ -117,8 +117,15 @@ static int32_t image_of(struct expansion *x, uint32_t rank, uint32_t k, uint32_t
     return made;
 }
 
-static int give_communicators(struct expansion *x, uint32_t to, uint32_t from)
+/* From the replica of rank 0, whoever the representative is: so each is known by one communicator and one displacement. */
+static int give_communicators(struct expansion *x, uint32_t to)
 {
+    uint32_t from = fold_outside(x->fold, to, ~0u), as = x->fold->representative[to];
+    if (x->graph->ranks[as].ncomms != x->graph->ranks[from].ncomms)
+        return prism_error_set(x->err, PRISM_EXIT_UNSUPPORTED,
+                               "ranks %u and %u differ in folded dimensions only, but the one makes %u communicators, the other %u: they are "
+                               "no replicas; capture without --prism-fold",
+                               from, as, x->graph->ranks[from].ncomms, x->graph->ranks[as].ncomms);
     uint32_t displacement = fold_displacement(x->fold, from, to);
     for (uint32_t k = 0; k < x->graph->ranks[from].ncomms; k++) {
         int32_t global = x->graph->ranks[from].comms[k].global, image = -1, place = -1;
@@ -224,7 +231,7 @@ int fold_expand(const struct fold *f, struct graph *g, struct prism_error *err)
     for (uint32_t r = 0; r < g->world && !rc; r++) {
         if (fold_is_live(f, r))
             continue;
-        rc = give_communicators(&x, r, f->representative[r]);
+        rc = give_communicators(&x, r);
         if (!rc)
             give_nodes(&x, r, f->representative[r]);
     }

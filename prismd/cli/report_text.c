@@ -244,7 +244,7 @@ static void print_fold(FILE *out, const json_t *report)
     if (json_array_size(json_object_get(fold, "live_replicas_compared")) == 0)
         fprintf(out, LABEL "how far replicas differ is not known: one ran, or none had inputs in one operation\n", "");
     json_array_foreach(json_object_get(fold, "live_replicas_compared"), i, row)
-        fprintf(out, LABEL "%s of %s: inputs of the replicas that ran are %.2g %% apart (%lld of %lld differ)\n", "", text(row, "op"),
+        fprintf(out, LABEL "%s of %s: inputs of the replicas that ran are %.3g %% apart (%lld of %lld differ)\n", "", text(row, "op"),
                 text(row, "datatype"), 100 * json_number_value(json_object_get(row, "difference")),
                 (long long)json_integer_value(json_object_get(row, "differed")),
                 (long long)json_integer_value(json_object_get(row, "compared")));

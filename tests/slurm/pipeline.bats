@@ -96,6 +96,18 @@ assert r["prefetch"]["hits"] > 0, r'
     nothing_left four
 }
 
+@test "folded on four nodes: half of the ranks run in capture, losses of the plain run of all" {
+    LD_LIBRARY_PATH=$PRISM_BUILD/lib/softgpu SOFTGPU_DIR=$WORK/softgpu timeout 120 "$PRISM_SOURCE/contrib/moetrain/launch.sh" -g 4 16 -- \
+        "$moetrain" "${world16[@]}" --equal-data >plainfold 3>&-
+    emulated 4 2 -n 16 --prism-emulate=16 --prism-sandbox=1,8 --prism-layout=tp:2,ep:2,dp:2,pp:2 --prism-fold=dp --prism-trace="$WORK/folded" \
+        "$moetrain" "${world16[@]}" --equal-data
+    same_as_plain plainfold 1 8
+    grep -q 'capturing 8 of 16 ranks (folded: dp) on 4 nodes' err
+    [ "$(ls folded/logs/capture.rank* | wc -l)" -eq 8 ]
+    grep -q '"ranks_run": *8' folded/report.json
+    nothing_left folded
+}
+
 @test "a sandbox rank in every pipeline stage, sequences of varying length, CUDA_DEVICE_MAX_CONNECTIONS=1" {
     export CUDA_DEVICE_MAX_CONNECTIONS=1
     emulated 4 2 -n 8 --prism-emulate=8 --prism-sandbox=0,2,4,6 --prism-trace="$WORK/stages" "$moetrain" "${stages[@]}"

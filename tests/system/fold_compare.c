@@ -1,4 +1,5 @@
-/* fold_compare.c - are the graphs of two traces the same, rank by rank? `fold_compare A/graph.bin B/graph.bin`
+/* fold_compare.c - are the graphs of two traces the same, rank by rank? `fold_compare A/graph.bin B/graph.bin`; with --counts in front:
+ * only by how many per cent the amounts of their sends differ.
  *
  * Nodes, parts and iterations must be equal, and communicators by their members (their global numbers depend on who came
  * first). Then both get the same works, made from a rank's nodes, and every end of every node must be equal to the nanosecond.
@@ -10,6 +11,7 @@
 
 #include "common/file.h"
 #include "graph/eval.h"
+#include "graph/feeds.h"
 #include "graph/graph.h"
 
 static struct graph *read_graph(const char *path)
@@ -121,8 +123,34 @@ static void same_times(struct graph *a, struct graph *b)
     graph_eval_destroy(y);
 }
 
+/* How far the amounts of sends are apart, in per cent of their mean: routed tokens, where that is what is sent. */
+static void print_counts(const struct graph *a, const struct graph *b)
+{
+    double apart = 0, mean = 0;
+    for (uint32_t r = 0; r < a->world; r++) {
+        const struct graph_rank *x = &a->ranks[r], *y = &b->ranks[r];
+        if (x->nparts != y->nparts)
+            differ(r, "parts", x->nparts, y->nparts);
+        for (uint32_t i = 0; i < x->nparts; i++) {
+            double p = (double)x->parts[i].count, q = (double)y->parts[i].count;
+            if (graph_feeds(x->parts[i].op) != GRAPH_FEEDS_SEND)
+                continue;
+            apart += p > q ? p - q : q - p;
+            mean += (p + q) / 2;
+        }
+    }
+    printf("%.3f\n", mean > 0 ? 100 * apart / mean : 0);
+}
+
 int main(int argc, char **argv)
 {
+    if (argc == 4 && !strcmp(argv[1], "--counts")) {
+        struct graph *x = read_graph(argv[2]), *y = read_graph(argv[3]);
+        print_counts(x, y);
+        graph_destroy(x);
+        graph_destroy(y);
+        return 0;
+    }
     if (argc != 3)
         return 2;
     struct graph *a = read_graph(argv[1]), *b = read_graph(argv[2]);

@@ -7,6 +7,7 @@
  *   replica ring TP      sends round the data group, one on and two on
  *   replica exchange TP  sends to all of the data group and itself, other amounts to each
  *   replica broadcast TP from the last of the data group
+ *   replica first TP     the first of the data group adds 1, the others nothing
  *
  * Prints "rank R: NUMBER …", which is the same in a full capture. */
 #include "program.h"
@@ -93,6 +94,10 @@ static void compute(const char *mode, struct c10d_client *store, int rank, int s
         shown = 3;
     } else if (!strcmp(mode, "exchange")) {
         exchange(dp, dp_size);
+    } else if (!strcmp(mode, "first")) {
+        values[0] = place == 0;
+        nccl(ncclAllReduce(values, values, 1, ncclFloat32, ncclSum, dp, stream));
+        shown = 1;
     } else if (!strcmp(mode, "broadcast")) {
         nccl(ncclBroadcast(values, values, COUNT, ncclFloat32, dp_size - 1, dp, stream));
     } else {

@@ -52,8 +52,8 @@ static void test_two_replicas(void **state)
     uint32_t live[] = {0, 1, 4, 5, 8, 9, 12, 13};
     assert_int_equal(f->nlive, 8);
     assert_memory_equal(f->live, live, sizeof live);
-    assert_int_equal(f->representative[2], 0);
-    assert_int_equal(f->representative[15], 9);
+    assert_int_equal(f->representative[2], 4); /* not of the first replica */
+    assert_int_equal(f->representative[15], 13);
     fold_destroy(f);
     /* Two folded dimensions: the corners between rank 0's and the sandbox rank's. */
     struct fold_dimension d[] = {dimension("ep", 2, true), dimension("dp", 4, true)};
@@ -61,7 +61,16 @@ static void test_two_replicas(void **state)
     uint32_t corners[] = {0, 1, 4, 5};
     assert_int_equal(f->nlive, 4);
     assert_memory_equal(f->live, corners, sizeof corners);
-    assert_int_equal(f->representative[7], 5 - 4 + 0); /* agrees with 1 in ep, as with 5; the lowest */
+    assert_int_equal(f->representative[7], 5);
+    assert_int_equal(f->representative[2], 4);
+    fold_destroy(f);
+    /* Several replicas but the first: in turn. */
+    f = tp_dp_pp(1, 8, 1, (uint32_t[]){2, 5}, 2);
+    assert_int_equal(f->nlive, 3);
+    assert_int_equal(f->representative[3], 5);
+    assert_int_equal(f->representative[4], 2);
+    assert_int_equal(f->representative[6], 2);
+    assert_int_equal(f->representative[7], 5);
     fold_destroy(f);
 }
 
