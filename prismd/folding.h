@@ -34,6 +34,11 @@ uint32_t *folding_place(const struct conf *c);
  * have run. */
 int folding_agree(struct conf *c, const struct trace_manifest *m, struct prism_error *err);
 
+/* A later phase at a node that is not the first, which has read the graph: is the trace a folded one? */
+int folding_follow(struct conf *c, struct prism_error *err);
+/* What the ranks of all phases need: torch.distributed makes groups of more than 128 ranks with ids of several members, of which
+ * some would be absent. */
+void folding_environment(const struct conf *c);
 /* The ranks that run in capture, ascending, malloc'ed: all without folding. */
 uint32_t *folding_live(const struct conf *c, uint32_t *n);
 void folding_tell_capture(const struct conf *c, uint32_t n); /* a line of the log */
@@ -56,7 +61,10 @@ void folding_send(struct daemon *d, const struct group *g, uint32_t part, foldin
 int folding_expand(struct daemon *d, struct prism_error *err);
 void folding_classes(struct daemon *d); /* after graph_find_classes */
 
-/* --- the store (folding_store.c) --- */
+/* --- the store (folding_store.c); without the lock --- */
+
+/* Read what this node's ranks have said to prismd so far. */
+void folding_hear(struct daemon *d);
 
 /* This rank adds to a key: how many absent ranks do the same. 0 unless it is known that all ranks count themselves there. */
 uint32_t folding_store_others(const struct daemon *d, uint32_t rank, const struct c10d_mutation *m);

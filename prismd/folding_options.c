@@ -101,3 +101,23 @@ void folding_tell_capture(const struct conf *c, uint32_t n)
     else
         log_info("capturing %u ranks on %u node%s", n, c->nodes, s);
 }
+
+int folding_follow(struct conf *c, struct prism_error *err)
+{
+    struct trace_manifest m;
+    int rc = trace_manifest_read(c->trace, &m, err);
+    if (!rc && m.fold && !c->fold) {
+        c->fold = folding_make(m.layout, m.fold, m.world, m.sandbox, m.nsandbox, err);
+        rc = c->fold ? 0 : -1;
+    }
+    trace_manifest_clear(&m);
+    return rc;
+}
+
+void folding_environment(const struct conf *c)
+{
+    char all[16];
+    snprintf(all, sizeof all, "%u", c->world);
+    if (c->fold)
+        setenv("TORCH_NCCL_RANKS_PER_ROOT", all, 0); /* ProcessGroupNCCL.hpp; the default is 128 */
+}

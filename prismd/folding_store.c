@@ -4,6 +4,7 @@
 
 #include "prismd/folding.h"
 #include "prismd/gloo.h"
+#include "prismd/listen.h"
 
 /* Keys on which every rank of the world counts itself:
  *   init/                                TCPStore's own (TCPStore.cpp, initKey_)
@@ -17,6 +18,18 @@ static bool counts_the_world(const char *key, size_t len)
     size_t n = strlen(members), m = strlen(init);
     return memmem(key, len, barrier, strlen(barrier)) || (len >= n && !memcmp(key + len - n, members, n)) ||
            (len >= m && !memcmp(key + len - m, init, m) && (len == m || key[len - m - 1] == '/'));
+}
+
+void folding_hear(struct daemon *d)
+{
+    const struct fold *f = d->conf->fold;
+    if (!f || d->phase != PHASE_CAPTURE)
+        return;
+    pthread_mutex_lock(&d->lock);
+    for (uint32_t i = 0; d->ranks && i < f->nlive; i++)
+        if (d->ranks[f->live[i]])
+            listen_drain(d->ranks[f->live[i]]);
+    pthread_mutex_unlock(&d->lock);
 }
 
 uint32_t folding_store_others(const struct daemon *d, uint32_t rank, const struct c10d_mutation *m)
@@ -34,20 +47,26 @@ uint32_t folding_store_others(const struct daemon *d, uint32_t rank, const struc
 void folding_store_set(struct daemon *d, uint32_t rank, const void *key, size_t len)
 {
     char name[GLOO_NAME_MAX];
-    if (d->conf->fold && d->phase == PHASE_CAPTURE && gloo_names_group(key, len, name))
+    if (!d->conf->fold || d->phase != PHASE_CAPTURE || !gloo_names_group(key, len, name))
+        return;
+    pthread_mutex_lock(&d->lock);
+    if (!d->stopping)
         daemon_fail(d, PRISM_EXIT_UNSUPPORTED,
                     "rank %u makes a Gloo process group (\"%s\" in the store), which communicates on the CPU, where ranks that are folded "
                     "away cannot stand in: name the backend in init_process_group(\"nccl\") and new_group, or capture without --prism-fold",
                     rank, name);
+    pthread_mutex_unlock(&d->lock);
 }
 
 bool folding_allows_pmix(struct daemon *d, uint32_t rank)
 {
     if (!d->conf->fold || d->phase != PHASE_CAPTURE)
         return true;
+    pthread_mutex_lock(&d->lock);
     daemon_fail(d, PRISM_EXIT_UNSUPPORTED,
                 "rank %u calls PMIx (MPI_Init?) for the namespace of %u ranks: what its members say to each other is not seen, so ranks that "
                 "are folded away cannot stand in; capture without --prism-fold",
                 rank, d->conf->world);
+    pthread_mutex_unlock(&d->lock);
     return false;
 }

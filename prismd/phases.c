@@ -123,7 +123,7 @@ static void on_phase(struct daemon *d, uint32_t from, struct bytes_reader *b)
         d->failure = (struct prism_error){0};
         if (p.kind == PHASE_CAPTURE)
             graph_destroy(d->graph), d->graph = NULL;
-        else if (reload && (load_graph(d, &err) || network_load(d, &err)))
+        else if (reload && (load_graph(d, &err) || folding_follow(d->conf, &err) || network_load(d, &err)))
             daemon_fail(d, err.code, "%s", err.text);
     }
     free(host);

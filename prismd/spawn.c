@@ -12,6 +12,7 @@
 #include "common/clock.h"
 #include "common/names.h"
 #include "prismd/container.h"
+#include "prismd/folding.h"
 #include "prismd/hosts.h"
 #include "prismd/place.h"
 #include "prismd/pmix.h"
@@ -182,6 +183,7 @@ static void set_identity(struct rank *r)
     if (getenv("SLURM_JOB_ID"))
         set_slurm_identity(r->daemon, r->number);
     set_devices(r);
+    folding_environment(c);
     pmix_environment(r);
     set_number("PRISM_RANK", r->number);
     setenv("PRISM_SOCKET", r->daemon->socket_name, 1);

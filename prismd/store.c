@@ -115,11 +115,19 @@ static void happened(struct store *s, uint32_t rank, const struct c10d_mutation 
 
 /* A key's virtual mutations wait for sandbox mutations of that key, counted per author: one whose author is not known
  * yet waits for the report. */
+/* Of a folded capture: its rank has reported the connection before it said anything here, which may not have been read yet. */
+static bool knows_author(struct store *s, const struct connection *c)
+{
+    if (c->author == C10D_AUTHOR_NONE)
+        folding_hear(s->daemon);
+    return c->author != C10D_AUTHOR_NONE;
+}
+
 static void on_mutation(void *ctx, struct c10d_peer *peer, const struct c10d_mutation *m)
 {
     struct store *s = ctx;
     struct connection *c = peer->user;
-    if (m->kind == C10D_SET)
+    if (m->kind == C10D_SET && knows_author(s, c))
         folding_store_set(s->daemon, c->author, m->key, m->key_len);
     if (s->replay && c->author != C10D_AUTHOR_NONE)
         happened(s, c->author, m);
@@ -132,6 +140,7 @@ static uint32_t on_add(void *ctx, struct c10d_peer *peer, const struct c10d_muta
 {
     struct store *s = ctx;
     const struct connection *c = peer->user;
+    knows_author(s, c);
     uint32_t others = folding_store_others(s->daemon, c->author, m);
     for (uint32_t i = 0; i < others; i++)
         keep(s, &s->nobody, m);
@@ -324,9 +333,12 @@ bool store_has_waiting(const struct store *s, uint32_t rank, char *key, size_t s
 void store_log_encode(struct store *s, struct bytes *out)
 {
     struct c10d_log *log = c10d_log_create();
-    for (size_t i = 0; i < s->nlog; i++) {
+    /* What absent ranks of a folded capture add waits for nobody: in front, or it would wait for the order in which live ones came. */
+    for (size_t i = 0; i < 2 * s->nlog; i++) {
         struct prism_error err = {0};
-        if (c10d_log_append(log, s->log[i].connection->author, &s->log[i].mutation, &err))
+        if ((i < s->nlog) == (s->log[i % s->nlog].connection != &s->nobody))
+            continue;
+        if (c10d_log_append(log, s->log[i % s->nlog].connection->author, &s->log[i % s->nlog].mutation, &err))
             log_warn("store log: %s", err.text);
     }
     c10d_log_encode(log, out);

@@ -52,11 +52,19 @@ static void on_mutation(void *ctx, struct c10d_peer *peer, const struct c10d_mut
          (long long)m->delta);
 }
 
+/* Three others do the same to keys under "all/". */
+static uint32_t on_add(void *ctx, struct c10d_peer *peer, const struct c10d_mutation *m)
+{
+    (void)ctx;
+    assert_non_null(peer->user);
+    return m->delta && m->key_len > 4 && !memcmp(m->key, "all/", 4) ? 3 : 0;
+}
+
 static int start(void **state)
 {
     struct prism_error err = {0};
     struct fixture *f = calloc(1, sizeof *f);
-    struct c10d_hooks hooks = {.ctx = f, .on_connect = on_connect, .on_mutation = on_mutation};
+    struct c10d_hooks hooks = {.ctx = f, .on_connect = on_connect, .on_mutation = on_mutation, .on_add = on_add};
     pthread_mutex_init(&f->lock, NULL);
     f->thread = c10d_server_start_thread("127.0.0.1", 0, &hooks, &err);
     if (!f->thread)
@@ -340,6 +348,21 @@ static void many_clients(void **state)
     bytes_free(&wait);
 }
 
+static void others_add_in_front(void **state)
+{
+    struct fixture *f = *state;
+    struct c10d_client *c = connected(f);
+    int64_t n;
+    assert_int_equal(c10d_client_add(c, "all/n", 2, &n, NULL), 0);
+    assert_int_equal(n, 8);
+    assert_int_equal(c10d_client_add(c, "all/n", 0, &n, NULL), 0);
+    assert_int_equal(n, 8);
+    assert_int_equal(c10d_client_add(c, "n", 1, &n, NULL), 0);
+    assert_int_equal(n, 1);
+    assert_string_equal(f->story, "1:add:all/n::2 1:add:all/n::0 1:add:n::1 ");
+    c10d_client_close(c);
+}
+
 int main(void)
 {
     struct rlimit files;
@@ -356,6 +379,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(bad_bytes_close_that_connection_only, start, stop),
         cmocka_unit_test_setup_teardown(big_values_and_slow_readers, start, stop),
         cmocka_unit_test_setup_teardown(many_clients, start, stop),
+        cmocka_unit_test_setup_teardown(others_add_in_front, start, stop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
