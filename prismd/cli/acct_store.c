@@ -30,6 +30,7 @@ struct store {
     char part[ACCOUNTING_MAX + 2]; /* of a line that is still coming */
     size_t part_len;
     bool fresh, ended;
+    bool closed; /* scancel or a time limit has struck: slurmctld takes nothing more */
     struct accounting_share share; /* of this step in the job's sums */
     char why[256];  /* the last attempt failed */
 };
@@ -91,7 +92,11 @@ static int write_comment(struct store *s, const char *comment, struct bytes *err
     snprintf(text, sizeof(text), "Comment=%s", comment);
     const char *const scontrol[] = { "scontrol", "update", job, text, NULL };
     int code = command_run(scontrol, CALL_SECONDS, NULL, err);
-    return code == 0 ? 0 : fail(s, "scontrol", code, err);
+    if (code == 0)
+        return 0;
+    fail(s, "scontrol", code, err);
+    s->closed = strstr(s->why, "already finished") || strstr(s->why, "already completing");
+    return -1;
 }
 
 /* Steps of a job that run at once change its Comment one after the other: they have their first node in common. The abstract
@@ -158,6 +163,8 @@ int acct_store(const char *job)
             continue;
         rc = store(&s);
         s.fresh = rc != 0;
+        if (s.closed)
+            return 0; /* as documented; prismd need not wait for it */
         if (rc && s.ended && clock_now_ns() > give_up)
             return cli_fail("acct", PRISM_EXIT_SYSTEM, "job %s: %s", job, s.why);
         if (rc && s.ended)

@@ -177,6 +177,15 @@ E
     json acct.json 'j["jobs"][0]["run"]["iterations"] in (3, 4) and j["jobs"][0]["run"]["emulated_gpu_hours"] > 0'
 }
 
+@test "a job that has been cancelled takes no comment: nobody waits for that" {
+    mkdir -p fake
+    printf '#!/bin/sh\necho "(null)"\n' >fake/squeue
+    printf '#!/bin/sh\necho called >>fake/calls\necho "Job has already finished for job 7" >&2\nexit 1\n' >fake/scontrol
+    chmod 755 fake/*
+    echo 'prism:world=8,step=7.0,state=ended' | PATH=$WORK/fake:$PATH timeout 60 "$PRISM_BUILD/bin/prism" acct --store 7 3>&-
+    [ "$(wc -l <fake/calls)" -eq 1 ] # other failures are tried again, for eight seconds
+}
+
 @test "failures: whose they were" {
     echo "hang 5 4" >fault
     run inside srun "${options[@]}" --prism-trace="$WORK/other" --prism-phase=emulate "$looper" fault 6

@@ -182,6 +182,25 @@ parent_of() { sed -n 's/^PPid:[[:space:]]*//p' "/proc/$1/status"; }
     clean loop
 }
 
+@test "scancel in calibration: the next run goes on from there" {
+    rm -rf half
+    cp -r loop half
+    rm -f half/logs/*
+    echo "hang 4 5" >fault
+    more=(--prism-trace="$WORK/half")
+    emulated_loop calibrate &
+    run=$!
+    within 60 grep -qs 'rank 0 iteration 4' half/logs/calibrate.rank0
+    timeout 30 scancel --name=loop 3>&-
+    ended_with 143 137
+    ends_as '^CANCELLED'
+    rm fault
+    emulated_loop auto || { cat loop.err; false; }
+    grep -qx 'rank 4 iteration 7 sum 84' loop.out
+    more=()
+    clean half
+}
+
 @test "--time: what had been reached is in the database" {
     more=(--time=10)
     start_hanging emulate
