@@ -150,6 +150,10 @@ accuracy: deps ## full runs without Prism against their emulation: build/accurac
 bench: all test-programs ## benchmarks; nothing here is asserted
 	@tests/bench.sh --build $(B)
 
+.PHONY: samples
+samples: all ## sample traces with checksums: build/samples
+	@tests/samples.sh $(B) $(BUILD)/samples
+
 install: all ## install under prefix (honours DESTDIR)
 uninstall: ## remove what install put there
 

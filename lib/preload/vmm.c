@@ -103,15 +103,7 @@ static void drop_mapped_range(struct range *r, CUdeviceptr address)
 /* Index of the first allocation behind address. */
 static size_t upper_bound(CUdeviceptr address)
 {
-    size_t low = 0, high = count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (table[middle].address <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return vmm_upper_bound(table, sizeof *table, count, address);
 }
 
 static void insert(struct allocation a)

@@ -18,4 +18,18 @@ void vmm_reclaim_locked(void);
 /* Wait for all frees under way (lock given up meanwhile); false if there are none. */
 bool vmm_await_frees(void);
 
+/* Index of the first of `count` entries behind address, in a table by address: entries of `size` bytes that begin with theirs. */
+static inline size_t vmm_upper_bound(const void *table, size_t size, size_t count, CUdeviceptr address)
+{
+    size_t low = 0, high = count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (*(const CUdeviceptr *)((const char *)table + middle * size) <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 #endif

@@ -51,15 +51,7 @@ static struct range *range_of(CUmemGenericAllocationHandle handle)
 
 static size_t upper_bound(CUdeviceptr address)
 {
-    size_t low = 0, high = count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (table[middle].address <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return vmm_upper_bound(table, sizeof *table, count, address);
 }
 
 static struct placed *holder(CUdeviceptr address)

@@ -163,3 +163,11 @@ predicted, measured = r["predicted_seconds"]["mean"], sorted(r["iteration_second
 assert len(measured) == 4 and abs(measured[1] - predicted) < 0.2 * predicted, (measured, predicted)'
     nothing_left
 }
+
+@test "sample traces come with checksums" {
+    run "$BATS_TEST_DIRNAME/../samples.sh" "$PRISM_BUILD" samples peer
+    [ "$status" -eq 0 ]
+    (cd samples && sha256sum --quiet -c SHA256SUMS && [ "$(wc -l <SHA256SUMS)" -ge 3 ])
+    run_prism verify samples/peer
+    ok
+}
