@@ -17,20 +17,13 @@
 #include "gpu.h"
 #include "paths.h"
 
-static void say(char *out, size_t len, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-static void say(char *out, size_t len, const char *fmt, ...)
+void check_say(char *out, size_t len, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
     vsnprintf(out, len, fmt, args);
     va_end(args);
 }
-#define FOUND(check, ...) say((check)->found, sizeof((check)->found), __VA_ARGS__)
-#define MEND(check, level, ...)                                     \
-    do {                                                            \
-        (check)->result = (level);                                  \
-        say((check)->mend, sizeof((check)->mend), __VA_ARGS__);     \
-    } while (0)
 
 static void check_parts(struct gpu *gpu, struct check *c)
 {

@@ -17,6 +17,15 @@ struct check {
     char mend[512];  /* what to do; empty when good */
 };
 
+/* How a check fills itself: printf's arguments; what does not fit is cut. */
+void check_say(char *out, size_t len, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+#define FOUND(check, ...) check_say((check)->found, sizeof((check)->found), __VA_ARGS__)
+#define MEND(check, level, ...)                                       \
+    do {                                                              \
+        (check)->result = (level);                                    \
+        check_say((check)->mend, sizeof((check)->mend), __VA_ARGS__); \
+    } while (0)
+
 #define CHECKS_MAX 32
 /* Fills checks, returns their number. Loads CUDA and NCCL into this process. */
 size_t checks_run(struct check checks[CHECKS_MAX]);

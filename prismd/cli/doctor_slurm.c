@@ -4,7 +4,6 @@
 #include <dlfcn.h>
 #include <glob.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,21 +22,6 @@ struct cluster {
     unsigned major, minor;                /* Slurm's release here */
     char plugstack[PATH_MAX], line[PATH_MAX]; /* the file, and its line with spank_prism.so; "" = none */
 };
-
-static void say(char *out, size_t len, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-static void say(char *out, size_t len, const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    vsnprintf(out, len, fmt, args);
-    va_end(args);
-}
-#define FOUND(check, ...) say((check)->found, sizeof((check)->found), __VA_ARGS__)
-#define MEND(check, level, ...)                                 \
-    do {                                                        \
-        (check)->result = (level);                              \
-        say((check)->mend, sizeof((check)->mend), __VA_ARGS__); \
-    } while (0)
 
 /* "Name   = value" of the configuration; "" when it is not there or "(null)". */
 static const char *setting(const struct cluster *c, const char *name, char *out, size_t size)
