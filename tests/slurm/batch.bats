@@ -148,14 +148,17 @@ E
     has "resolved node-prism1"
 }
 
-@test "job arrays: each task has a trace of its own" {
-    batch "${shape[@]}" --prism-emulate --array=0-1 --output=out.%a <<'E'
-srun "$looper" fault "$((SLURM_ARRAY_TASK_ID + 2))"
+@test "job arrays: each task has a trace of its own; names with spaces" {
+    mkdir "a folder"
+    cp "$looper" "a folder/my program"
+    batch "${shape[@]}" --prism-emulate --array=0-1 --output=out.%a --job-name="a job" <<'E'
+cd "a folder"
+srun "./my program" "a fault" "$((SLURM_ARRAY_TASK_ID + 2))"
 E
     grep -q '^rank 0 iteration 1 sum' out.0
     grep -q '^rank 0 iteration 2 sum' out.1
-    [ -e prism-trace/job.sh_0/trace.json ]
-    [ -e prism-trace/job.sh_1/trace.json ]
+    [ -e prism-trace/a_job_0/trace.json ]
+    [ -e prism-trace/a_job_1/trace.json ]
 }
 
 @test "a program that cannot start ends soon, whatever its size" {
