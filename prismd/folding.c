@@ -81,9 +81,14 @@ bool folding_has_root(struct daemon *d, const struct graph_comm *c, const struct
     return false;
 }
 
+static bool expanded; /* outlives the phase: a graph that fails its check afterwards is kept for the diagnosis */
+
 int folding_expand(struct daemon *d, struct prism_error *err)
 {
-    return d->conf->fold ? fold_expand(d->conf->fold, d->graph, err) : 0;
+    if (!d->conf->fold || expanded)
+        return 0;
+    expanded = true;
+    return fold_expand(d->conf->fold, d->graph, err);
 }
 
 void folding_classes(struct daemon *d)
@@ -192,6 +197,7 @@ void folding_begin(struct daemon *d)
 {
     folding_end(d);
     folding_spread_begin();
+    expanded = false;
     if (!d->conf->fold)
         return;
     folding.since_ns = clock_now_ns();

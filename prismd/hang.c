@@ -10,6 +10,7 @@
 #include "common/file.h"
 #include "common/log.h"
 #include "prismd/diagnose.h"
+#include "prismd/folding.h"
 #include "prismd/hang_cpu.h"
 #include "prismd/hang_file.h"
 #include "prismd/link.h"
@@ -265,6 +266,8 @@ void hang_salvage(struct daemon *d)
     char path[PATH_MAX];
     if (!hang_keeps_graph(d))
         return;
+    if (folding_expand(d, &err)) /* absent ranks stand where their representatives do */
+        log_warn("%s", err.text);
     graph_write(d->graph, &b);
     snprintf(path, sizeof path, "%s/graph.bin", d->conf->trace);
     if (file_write_atomic(path, b.data, b.len, 0644, &err) || hang_hosts_write(d->conf->trace, &hang.hosts, &err))

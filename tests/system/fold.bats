@@ -172,3 +172,21 @@ P
     [ "$status" -eq 0 ] || { echo "exit code $status: $errors"; return 1; }
     nothing_left
 }
+
+@test "a rank that leaves in a folded capture: absent ranks stand where their representatives do; ended early after two iterations" {
+    local options=(--tp=2 --pp=2 --equal-data --iterations=6)
+    LIMIT=120 run_prism run --emulate=16 --gpus-per-node=8 --layout=tp:2,dp:4,pp:2 --fold=dp --trace=left --phase=capture \
+        -- "$moetrain" "${options[@]}" --exit-rank=9 --exit-at=2 --exit-code=0
+    refused 67 'rank 9 has ended, but rank [18] waits for it'
+    grep -q 'missing: ranks 3,10 wait for rank 11' <<<"$errors"
+    capture short --emulate=16 --layout=tp:2,dp:4,pp:2 --fold=dp --iterations=2 -- "$moetrain" "${options[@]}" --iterations=200
+    grep -q '"iterations": *2' short/trace.json
+    nothing_left
+}
+
+@test "PMIx in a folded capture is refused" {
+    [ -x "$PRISM_BUILD/test/pmix_client" ] || skip "pmix_client is not built"
+    LIMIT=60 run_prism run --emulate=8 --layout=dp:8 --fold=dp --trace=trace --phase=capture -- "$PRISM_BUILD/test/pmix_client" all
+    refused 69 'rank 0 calls PMIx .* for the namespace of 8 ranks'
+    nothing_left
+}
