@@ -137,6 +137,7 @@ struct daemon {
     bool record_times;
     struct tasks tasks;         /* this node's processes in capture (tasks.h) */
     struct prism_error refusal; /* why this step may not be captured, once it turns out to use NCCL; code 0 = it may */
+    uint64_t moves; /* messages of ranks, arrivals, openings */
     bool stopping; /* the phase is being ended: exits of ranks are expected */
 
     struct store *store;

@@ -193,6 +193,7 @@ void dispatch_message(struct daemon *d, struct rank *r, const void *data, size_t
         return;
     }
     r->running_since_ns = clock_now_ns();
+    d->moves++;
     switch (h->type) {
     case MSG_COMM_INIT:
         if (!number_is_sound(r, ((const struct msg_comm_init *)h)->comm)) {

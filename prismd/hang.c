@@ -29,6 +29,7 @@ enum { IS_STUCK = 1, HAS_WAITING = 2 }; /* of a node, as it told */
 static struct {
     int64_t limit_ns, next_look_ns, quiet_since_ns;
     uint64_t movement;
+    uint64_t moves; /* the daemon's, when last looked: the cheap look, which does not see all */
     uint8_t *was_in;        /* owned; by rank: it has been in device memory since all is quiet */
     struct hang_cpu *cpu;   /* owned; since all is quiet */
     bool told, warned;
@@ -187,6 +188,11 @@ void hang_tick(struct daemon *d)
     if (d->phase != PHASE_CAPTURE || d->stopping || !hang.limit_ns || now < hang.next_look_ns)
         return;
     hang.next_look_ns = now + LOOK_NS;
+    if (d->moves != hang.moves) {
+        hang.moves = d->moves;
+        begin_anew(d, now);
+        return;
+    }
     uint64_t movement = hang_movement(d);
     if (movement != hang.movement) {
         hang.movement = movement;

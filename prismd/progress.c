@@ -18,6 +18,7 @@ static struct {
     struct progress *nodes; /* owned; coordinator: by node */
     int64_t began_ns, tell_ns, line_ns;
     int64_t last_ns; /* of the last line */
+    int64_t ending_ns; /* since when ranks have ended; 0 = none has */
     uint64_t last_groups;
 } progress;
 
@@ -49,20 +50,17 @@ static void add_seconds(char *line, size_t len, size_t *at, double seconds)
     add(line, len, at, text);
 }
 
-/* Of the time that there will have been, ranks that have ended or iterations that are done say how much is over. Negative: nobody knows. */
-static double seconds_left(const struct progress *p, double seconds, uint32_t wanted)
+/* Ranks that have ended, or iterations that are done, say how much there is to come. Negative: nobody knows. */
+static double seconds_left(const struct progress *p, double seconds, double ending, uint32_t wanted)
 {
-    double done = 0;
     if (p->ended)
-        done = (double)p->ended / p->ranks;
-    else if (p->began < p->ranks)
+        return ending > 0 ? ending * (p->ranks - p->ended) / p->ended : -1;
+    if (p->began < p->ranks || !wanted || !p->iterations || p->iterations > wanted)
         return -1;
-    else if (wanted && p->iterations)
-        done = (double)p->iterations / (wanted + 1.0); /* one more shows that the last is over */
-    return done > 0 && done <= 1 ? seconds * (1 - done) / done : -1;
+    return seconds * (wanted + 1.0 - p->iterations) / p->iterations; /* one more shows that the last is over */
 }
 
-void progress_line(const struct progress *p, double rate, double seconds, uint32_t wanted, char *line, size_t len)
+void progress_line(const struct progress *p, double rate, double seconds, double ending, uint32_t wanted, char *line, size_t len)
 {
     size_t at = 0;
     add(line, len, &at, "capture: ");
@@ -84,7 +82,7 @@ void progress_line(const struct progress *p, double rate, double seconds, uint32
     }
     add(line, len, &at, ", after ");
     add_seconds(line, len, &at, seconds);
-    double left = seconds_left(p, seconds, wanted);
+    double left = seconds_left(p, seconds, ending, wanted);
     if (p->began < p->ranks && p->began && seconds > 0) {
         add(line, len, &at, ", all will have begun in ");
         add_seconds(line, len, &at, seconds * (p->ranks - p->began) / p->began);
@@ -109,7 +107,10 @@ static void say(struct daemon *d, int64_t now)
     }
     all.ranks = d->conf->fold ? d->conf->fold->nlive : d->conf->world;
     double rate = now > progress.last_ns ? (double)(all.groups - progress.last_groups) * 1e9 / (double)(now - progress.last_ns) : 0;
-    progress_line(&all, rate, (double)(now - progress.began_ns) / 1e9, d->conf->iterations, line, sizeof line);
+    if (all.ended && !progress.ending_ns)
+        progress.ending_ns = progress.last_ns; /* at the earliest */
+    double ending = progress.ending_ns ? (double)(now - progress.ending_ns) / 1e9 : 0;
+    progress_line(&all, rate, (double)(now - progress.began_ns) / 1e9, ending, d->conf->iterations, line, sizeof line);
     log_info("%s", line);
     progress.last_ns = now;
     progress.last_groups = all.groups;
@@ -157,6 +158,7 @@ void progress_begin(struct daemon *d)
     progress.tell_ns = progress.began_ns + LINE_NS - TELL_NS;
     progress.line_ns = progress.began_ns + LINE_NS;
     progress.last_groups = 0;
+    progress.ending_ns = 0;
     link_on(LINK_PROGRESS, on_progress);
 }
 

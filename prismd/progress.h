@@ -15,7 +15,7 @@ void progress_begin(struct daemon *d);
 void progress_opened(void);              /* a group of operations is over */
 void progress_tick(struct daemon *d);    /* often; the lock is held */
 
-/* The line. rate: groups a second of late; seconds: since capture began; wanted: --prism-iterations, 0 = not given. */
-void progress_line(const struct progress *p, double rate, double seconds, uint32_t wanted, char *line, size_t len);
+/* The line. rate: groups a second of late; seconds: since capture began; ending: since the first rank ended; wanted: --prism-iterations, 0 = not given. */
+void progress_line(const struct progress *p, double rate, double seconds, double ending, uint32_t wanted, char *line, size_t len);
 
 #endif

@@ -226,6 +226,7 @@ static void open_gate(struct watch *w, struct group *g)
 {
     struct rank *r = g->rank;
     g->opened = true;
+    w->daemon->moves++;
     g->open_at_ns = clock_now_ns();
     region_word_set(&slot_of(g)->go, g->generation);
     r->streams[g->stream] = g->next_on_stream;
@@ -248,6 +249,7 @@ static void arrived(struct watch *w, struct group *g)
     drop_head(w, g);
     g->arrived = true;
     g->arrived_ns = clock_now_ns();
+    w->daemon->moves++;
     w->daemon->ops->arrived(w->daemon, g);
 }
 

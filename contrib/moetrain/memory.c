@@ -41,8 +41,9 @@ static struct pool_block *pool_add(struct pool *pool, size_t bytes)
 void *pool_take(struct pool *pool, size_t bytes)
 {
     struct pool_block *best = NULL;
-    bytes = (bytes + 511) / 512 * 512;
-    bytes = bytes ? bytes : 512;
+    size_t grain = pool->grain ? pool->grain : 512;
+    bytes = (bytes + grain - 1) / grain * grain;
+    bytes = bytes ? bytes : grain;
     for (int i = 0; i < pool->count; i++) {
         struct pool_block *block = &pool->blocks[i];
         if (!block->taken && block->size >= bytes && block->size <= 2 * bytes &&
@@ -65,7 +66,7 @@ void pool_give(struct pool *pool, const void *address)
 void pool_clear(struct pool *pool)
 {
     free(pool->blocks);
-    *pool = (struct pool){NULL, 0, 0};
+    *pool = (struct pool){.grain = pool->grain};
 }
 
 void *slab_carve(struct slab *slab, size_t bytes)

@@ -27,6 +27,7 @@ struct pool_block {
 struct pool {
     struct pool_block *blocks;
     int count, capacity;
+    size_t grain; /* sizes are multiples of it; 0: of 512 bytes */
 };
 
 /* A block of at least bytes: the smallest free one that wastes no more than half, else a new one. */

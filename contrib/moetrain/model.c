@@ -94,6 +94,7 @@ void model_create(struct trainer *t)
     struct model *m = &t->model;
     struct slab slab = {NULL, 0};
     int ahead = t->layout.pp - t->layout.pp_rank;
+    m->pool.grain = (size_t)o->pool_grain;
     m->max_rows = (int)(o->micro_batch * o->seq);
     m->in_flight = o->micro_batches < ahead ? (int)o->micro_batches : ahead;
     m->inputs_count = m->in_flight + 1;

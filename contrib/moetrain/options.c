@@ -48,6 +48,7 @@ static const struct option table[] = {
     LONG(micro_batches, "micro-batches", 2, 1, 4096,
          "micro-batches of a data-parallel replica in an iteration"),
     LONG(iterations, "iterations", 4, 1, 1e9, "iterations to train"),
+    LONG(pool_grain, "pool-grain", 512, 1, 1e9, "bytes that sizes of buffers which data decides are rounded to"),
     LONG(seed, "seed", 1, 0, 1e15, "seed of parameters and data"),
     FLAG(variable_seq, "variable-seq", "the sequence length varies between micro-batches"),
     FLAG(equal_data, "equal-data", "all data-parallel replicas get the same micro-batches and do the same"),

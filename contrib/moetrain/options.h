@@ -13,6 +13,7 @@ struct options {
     long layers, hidden, heads, ffn, experts, topk, vocab, moe_every;
     /* data */
     long seq, micro_batch, micro_batches, iterations, seed;
+    long pool_grain;
     bool variable_seq, equal_data;
     /* optimizer */
     double lr, clip;

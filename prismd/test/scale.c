@@ -125,10 +125,10 @@ static void limits_of_this_machine(void **state)
     assert_in_range(l.memory, 1 << 20, UINT64_MAX - 1);
 }
 
-static void expect_line(const struct progress *p, double rate, double seconds, uint32_t wanted, const char *expected)
+static void expect_line(const struct progress *p, double rate, double seconds, double ending, uint32_t wanted, const char *expected)
 {
     char line[400];
-    progress_line(p, rate, seconds, wanted, line, sizeof line);
+    progress_line(p, rate, seconds, ending, wanted, line, sizeof line);
     assert_string_equal(line, expected);
 }
 
@@ -136,16 +136,16 @@ static void progress_is_told(void **state)
 {
     struct progress p = {.ranks = 8192, .began = 2048, .groups = 999};
     (void)state;
-    expect_line(&p, 12.3, 20, 0, "capture: 2,048 of 8,192 ranks have begun, 999 groups of operations (12 a second), after 20 s, all will have begun in 60 s");
+    expect_line(&p, 12.3, 20, 0, 0, "capture: 2,048 of 8,192 ranks have begun, 999 groups of operations (12 a second), after 20 s, all will have begun in 60 s");
     p.began = 8192;
     p.groups = 1234567;
-    expect_line(&p, 41000, 100, 0, "capture: 8,192 of 8,192 ranks have begun, 1,234,567 groups of operations (41,000 a second), after 1.7 min");
+    expect_line(&p, 41000, 100, 0, 0, "capture: 8,192 of 8,192 ranks have begun, 1,234,567 groups of operations (41,000 a second), after 1.7 min");
     p.iterations = 2;
-    expect_line(&p, 41000, 80, 3, "capture: 8,192 of 8,192 ranks have begun, 1,234,567 groups of operations (41,000 a second), iteration 2, after 80 s, about 80 s left");
+    expect_line(&p, 41000, 80, 0, 3, "capture: 8,192 of 8,192 ranks have begun, 1,234,567 groups of operations (41,000 a second), iteration 2, after 80 s, about 80 s left");
     p.ended = 4096;
-    expect_line(&p, 0, 60, 0, "capture: 8,192 of 8,192 ranks have begun, 4,096 have ended, 1,234,567 groups of operations (0 a second), iteration 2, after 60 s, about 60 s left");
+    expect_line(&p, 0, 60, 5, 0, "capture: 8,192 of 8,192 ranks have begun, 4,096 have ended, 1,234,567 groups of operations (0 a second), iteration 2, after 60 s, about 5 s left");
     char small[24];
-    progress_line(&p, 0, 60, 0, small, sizeof small);
+    progress_line(&p, 0, 60, 0, 0, small, sizeof small);
     assert_int_equal(strlen(small) < sizeof small, 1);
 }
 

@@ -67,7 +67,7 @@ while alive():
         try: most["daemon_files"] = max(most["daemon_files"], len(os.listdir(f"/proc/{d}/fd")))
         except OSError: continue
         most["daemon_threads"] = max(most["daemon_threads"], number(read(f"/proc/{d}/status"), "Threads"))
-        for child in read(f"/proc/{d}/task/{d}/children").split():
+        for child in [c for t in glob.glob(f"/proc/{d}/task/*/children") for c in read(t).split()]:
             if read(f"/proc/{child}/comm").strip() != "moetrain": continue
             seen.add(child)
             most["threads"] = max(most["threads"], number(read(f"/proc/{child}/status"), "Threads"))
