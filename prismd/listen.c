@@ -13,6 +13,7 @@
 
 #include <event2/event.h>
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "prismd/board.h"
 #include "prismd/dispatch.h"
@@ -185,6 +186,7 @@ static void take_hello(struct daemon *d, int fd)
         return;
     }
     r->hello = true;
+    r->running_since_ns = clock_now_ns();
     r->socket = fd;
     r->readable = event_new(d->base, fd, EV_READ | EV_PERSIST, on_rank_readable, r);
     event_add(r->readable, NULL);

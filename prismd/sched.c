@@ -171,10 +171,10 @@ void sched_tick(struct daemon *d)
     movers_tick(d);
     if (!bound || !ready_head)
         return;
-    int64_t limit = clock_now_ns() - SCHED_QUIET_MS * 1000000LL;
+    int64_t now = clock_now_ns(), limit = now - SCHED_QUIET_MS * 1000000LL, start_limit = now - SCHED_START_MS * 1000000LL;
     for (uint32_t i = 0; i < d->conf->world; i++) {
         struct rank *r = d->ranks[i];
-        if (r && r->state == RANK_RUNNING && r->running_since_ns < limit)
+        if (r && r->state == RANK_RUNNING && r->running_since_ns < (r->hello || !d->board ? limit : start_limit))
             leave_running(r, RANK_BLOCKED);
     }
     fill(d);
