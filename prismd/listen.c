@@ -1,6 +1,5 @@
 /* listen.c - the socket on which processes become their ranks. */
 #include <errno.h>
-#include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,6 +90,7 @@ static int make_region(struct rank *r)
         r->region = NULL;
         return -1;
     }
+    madvise(r->region, r->region_size, MADV_DONTFORK); /* what ranks' processes are forked from stays small */
     return 0;
 }
 
@@ -156,20 +156,10 @@ static bool same_key(const char *a, const char *b)
     return !diff;
 }
 
-/* A rank has connected and will speak at once; a signal (a child has ended) is no reason to turn it away. */
-static bool speaks(int fd)
-{
-    struct pollfd p = {fd, POLLIN, 0};
-    int n;
-    while ((n = poll(&p, 1, 2000)) < 0 && errno == EINTR)
-        ;
-    return n == 1;
-}
-
 static void take_hello(struct daemon *d, int fd)
 {
     struct msg_hello m;
-    if (!same_user(fd) || !speaks(fd) || recv(fd, &m, sizeof m, MSG_DONTWAIT) != (ssize_t)sizeof m ||
+    if (!same_user(fd) || recv(fd, &m, sizeof m, MSG_DONTWAIT) != (ssize_t)sizeof m ||
         m.h.type != MSG_HELLO || !same_key(m.key, d->key)) {
         close(fd);
         return;
@@ -194,16 +184,30 @@ static void take_hello(struct daemon *d, int fd)
     tasks_became(d);
 }
 
-static void on_connection(evutil_socket_t listener, short what, void *arg)
+static void on_hello(evutil_socket_t fd, short what, void *arg)
 {
     struct daemon *d = arg;
-    (void)what;
-    int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-    if (fd < 0)
+    if (what & EV_TIMEOUT) {
+        close(fd);
         return;
+    }
     pthread_mutex_lock(&d->lock);
     take_hello(d, fd);
     pthread_mutex_unlock(&d->lock);
+}
+
+/* A rank that has connected speaks at once, but on a machine with thousands of them it may be a while before it runs again: nobody waits for it. */
+static void on_connection(evutil_socket_t listener, short what, void *arg)
+{
+    const struct timeval patience = {20, 0};
+    (void)what;
+    for (int i = 0; i < 64; i++) {
+        int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+        if (fd < 0)
+            return;
+        if (event_base_once(((struct daemon *)arg)->base, fd, EV_READ | EV_TIMEOUT, on_hello, arg, &patience))
+            close(fd);
+    }
 }
 
 static int random_hex(char *out, size_t digits)
