@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "coll/types.h"
+#include "prismd/folding.h"
 #include "prismd/live.h"
 #include "prismd/pace.h"
 #include "prismd/place.h"
@@ -52,6 +53,42 @@ static void queues_fit_the_device(void **state)
     assert_int_equal(place_capture_queues(&c), 8);
     c.queues = 24;
     assert_int_equal(place_capture_queues(&c), 24);
+}
+
+/* Only ranks that run are placed and calibrated; an absent one is where its representative is. */
+static void folded_worlds_are_their_live_ranks(void **state)
+{
+    (void)state;
+    struct prism_error err = {0};
+    uint32_t sandbox[] = {1}, per_node[4] = {0};
+    struct conf c = {.world = 512, .gpus_per_node = 8, .nodes = 4, .ndevices = 2};
+    assert_null(folding_make("tp:4,dp:32,pp:2", "dp", 512, sandbox, 1, &err));
+    assert_int_equal(err.code, PRISM_EXIT_USAGE);
+    c.fold = folding_make("tp:8,dp:8,pp:8", "dp", 512, sandbox, 1, &err);
+    assert_non_null(c.fold);
+    assert_int_equal(c.fold->nlive, 64);
+    c.fold_nodes = folding_place(&c);
+    for (uint32_t i = 0; i < c.fold->nlive; i++) {
+        uint32_t rank = c.fold->live[i];
+        per_node[place_capture_node(&c, rank)]++;
+        assert_int_equal(place_capture_node(&c, rank), place_capture_node(&c, rank / 8 * 8));
+    }
+    for (uint32_t n = 0; n < 4; n++)
+        assert_int_equal(per_node[n], 16);
+    for (uint32_t r = 0; r < 512; r++)
+        assert_int_equal(place_capture_node(&c, r), place_capture_node(&c, c.fold->representative[r]));
+    assert_int_equal(place_capture_queues(&c), 16); /* 64 ranks on eight devices */
+    struct graph *g = graph_create(512, 8);
+    struct slices s;
+    g->nclasses = 1;
+    slices_plan(&s, g, c.fold, 8, 0, sandbox, 1);
+    assert_int_equal(s.first[s.n], 64);
+    for (uint32_t i = 0; i < 64; i++)
+        assert_int_equal(s.ranks[i], c.fold->live[i]);
+    slices_clear(&s);
+    graph_destroy(g);
+    fold_destroy(c.fold);
+    free(c.fold_nodes);
 }
 
 static void live_ranks_spread_evenly(void **state)
@@ -196,6 +233,7 @@ int main(void)
         cmocka_unit_test(placement_keeps_logical_nodes_together),
         cmocka_unit_test(queues_fit_the_device),
         cmocka_unit_test(live_ranks_spread_evenly),
+        cmocka_unit_test(folded_worlds_are_their_live_ranks),
         cmocka_unit_test(small_worlds_are_calibrated_whole),
         cmocka_unit_test(large_worlds_take_one_a_class_and_the_sandbox),
         cmocka_unit_test(slices_take_as_many_a_class_as_asked),
