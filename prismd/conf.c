@@ -9,7 +9,7 @@
 
 #include "graph/fold.h"
 #include "prismd/devices.h"
-#include "prismd/folding.h"
+#include "prismd/folding/folding.h"
 #include "spank/parse.h"
 
 #define WORLD_MAX 10000000u

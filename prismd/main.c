@@ -12,15 +12,15 @@
 
 #include "common/log.h"
 #include "common/file.h"
-#include "prismd/container.h"
-#include "prismd/elf.h"
-#include "prismd/link.h"
+#include "prismd/ranks/container.h"
+#include "prismd/ranks/elf.h"
+#include "prismd/link/link.h"
 #include "prismd/local.h"
 #include "prismd/network.h"
 #include "prismd/phases.h"
-#include "prismd/rank.h"
-#include "prismd/step.h"
-#include "prismd/watch.h"
+#include "prismd/ranks/rank.h"
+#include "prismd/ranks/step.h"
+#include "prismd/gates/watch.h"
 
 static void raise_file_limit(void)
 {

@@ -9,7 +9,7 @@
 
 #include "coll/duration.h"
 #include "common/log.h"
-#include "prismd/child.h"
+#include "prismd/ranks/child.h"
 
 int network_load(struct daemon *d, struct prism_error *err)
 {

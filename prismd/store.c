@@ -12,9 +12,9 @@
 #include "c10d/replay.h"
 #include "c10d/server.h"
 #include "common/log.h"
-#include "prismd/folding.h"
-#include "prismd/gloo.h"
-#include "prismd/link.h"
+#include "prismd/folding/folding.h"
+#include "prismd/capture/gloo.h"
+#include "prismd/link/link.h"
 
 #define PORTS    65536
 #define LOOPBACK "127.0.0.1"

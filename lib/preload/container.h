@@ -1,4 +1,4 @@
-/* container.h - a rank in another network namespace than prismd's cannot reach it (prismd/container.h). */
+/* container.h - a rank in another network namespace than prismd's cannot reach it (prismd/ranks/container.h). */
 #ifndef PRISM_PRELOAD_CONTAINER_H
 #define PRISM_PRELOAD_CONTAINER_H
 

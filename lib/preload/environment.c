@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "preload/device.h"
+#include "preload/cuda/device.h"
 #include "preload/preload.h"
 
 #define VARIABLES 2

@@ -2,11 +2,11 @@
 
 #include <stdlib.h>
 
-#include "preload/memory.h"
+#include "preload/memory/memory.h"
 #include "preload/preload.h"
 #include "preload/socket.h"
-#include "preload/switch.h"
-#include "preload/times.h"
+#include "preload/memory/switch.h"
+#include "preload/nodes/times.h"
 
 /* Registered after CUDA came up, so it runs before CUDA's own exit handlers and can still resolve events. */
 static void flush(void)

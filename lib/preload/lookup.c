@@ -10,7 +10,7 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
-#include "preload/device.h"
+#include "preload/cuda/device.h"
 #include "preload/preload.h"
 #include "preload/real.h"
 

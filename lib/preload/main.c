@@ -74,7 +74,7 @@ static _Noreturn void launch(const char *prismd)
         cannot_launch("reading", "/proc/self/exe");
     exe[n] = '\0';
     char **argv = read_arguments();
-    /* No PR_SET_PDEATHSIG: prismd sees for itself that its slurmstepd has gone, and ends the whole step (prismd/step.h). */
+    /* No PR_SET_PDEATHSIG: prismd sees for itself that its slurmstepd has gone, and ends the whole step (prismd/ranks/step.h). */
     execve(prismd, argv, make_environment(exe));
     cannot_launch("running", prismd);
 }

@@ -2,9 +2,12 @@
 # the CUDA or NCCL libraries.
 preload_comma := ,
 PRELOAD_CFLAGS := -Ilib/abi -ftls-model=initial-exec
-PRELOAD_SOURCES := comm.c cuda_device.c cuda_events.c cuda_first.c cuda_launch.c cuda_memory.c cuda_sync.c cuda_vmm.c device.c driver_device.c environment.c events.c finish.c frame.c gate.c \
-	container.c gate_capture.c gate_kernel.c gate_nccl.c gate_paced.c grant.c group.c heap.c local.c lookup.c main.c memory.c names.c launcher.c nccl_api.c nccl_more.c node.c nvml.c park.c physical.c real.c residence.c session.c shrunk.c slots.c \
-	socket.c store_port.c streams.c switch.c sync.c times.c vmm.c vmm_async.c vmm_program.c
+PRELOAD_SOURCES := container.c environment.c finish.c frame.c launcher.c lookup.c main.c names.c real.c session.c socket.c store_port.c \
+	$(addprefix cuda/,cuda_device.c cuda_events.c cuda_first.c cuda_launch.c cuda_memory.c cuda_sync.c cuda_vmm.c device.c driver_device.c nvml.c) \
+	$(addprefix nccl/,comm.c group.c local.c nccl_api.c nccl_more.c shrunk.c) \
+	$(addprefix gate/,gate.c gate_capture.c gate_kernel.c gate_nccl.c gate_paced.c heap.c slots.c streams.c) \
+	$(addprefix nodes/,events.c node.c sync.c times.c) \
+	$(addprefix memory/,grant.c memory.c park.c physical.c residence.c switch.c vmm.c vmm_async.c vmm_program.c)
 $(eval $(call shared_library,libprism.so,lib/preload,$(PRELOAD_SOURCES),coll proto common,-Wl$(preload_comma)--version-script=lib/preload/libprism.map -Wl$(preload_comma)-soname$(preload_comma)libprism.so -Wl$(preload_comma)-z$(preload_comma)defs -ldl,$(PRELOAD_CFLAGS)))
 $(LIB)/libprism.so: lib/preload/libprism.map
 
@@ -39,7 +42,7 @@ $(eval $(call unit_test,preload_symbols,lib/preload/test,symbols.c,,-ldl,-Ilib/a
 $(B)/test/preload_symbols: | $(LIB)/libprism.so $(LIB)/softgpu/libnccl.so
 # The same objects as the library's, without CUDA behind them.
 $(eval $(call unit_test,preload_heap,lib/preload/test,heap.c,proto,))
-$(B)/test/preload_heap: $(call objects,lib/preload,heap.c slots.c)
+$(B)/test/preload_heap: $(call objects,lib/preload,gate/heap.c gate/slots.c)
 # torchrun's arguments.
 $(eval $(call unit_test,preload_launcher,lib/preload/test,launcher.c,common,,))
 $(B)/test/preload_launcher: $(call objects,lib/preload,launcher.c)

@@ -2,7 +2,7 @@
  * runs it.
  *
  * prismd says how in variables, so it works in every process of a rank, the program's helpers included, whether or not it is
- * the rank: PRISM_HOSTNAME, PRISM_NODE_BASE, PRISM_NODE_COUNT (common/names.h), PRISM_NODE_HOSTS (prismd/hosts.h). Without them,
+ * the rank: PRISM_HOSTNAME, PRISM_NODE_BASE, PRISM_NODE_COUNT (common/names.h), PRISM_NODE_HOSTS (prismd/ranks/hosts.h). Without them,
  * and for NCCL, which tells from names who shares a machine, everything passes through.
  */
 #include "preload/names.h"
@@ -16,7 +16,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "preload/device.h"
+#include "preload/cuda/device.h"
 #include "preload/preload.h"
 #include "preload/real.h"
 #include "common/names.h"

@@ -2,8 +2,8 @@
  *
  *     prismd  <-- socketpair, one a mover -->  mover (one process a device)  <-- socketpair, one a rank -->  rank
  *
- * prismd decides who is resident (prismd/resident.h). The rank's switch thread parks its streams and owns its device
- * memory (preload/vmm.h); a range of it is a CUDA physical allocation (cuMemCreate) of its own, exported as a file
+ * prismd decides who is resident (prismd/switching/resident.h). The rank's switch thread parks its streams and owns its device
+ * memory (preload/memory/vmm.h); a range of it is a CUDA physical allocation (cuMemCreate) of its own, exported as a file
  * descriptor. The mover imports it, copies between it and its pinned pool (or the spill file), and knows nothing of
  * programs. So one process pins host memory, once, and the copies of one rank overlap with another rank's.
  *

@@ -1,6 +1,6 @@
 /* main.c - prism-assistant SOCKET COUNTS NODES: stands for virtual ranks in real NCCL calls, on one device.
  *
- * Started by prismd only (prismd/assist_process.c), with two open descriptors by
+ * Started by prismd only (prismd/assistants/assist_process.c), with two open descriptors by
  * number and the trace in PRISM_TRACE. Ends when prismd closes the socket.
  */
 #include <errno.h>

@@ -10,7 +10,7 @@
 
 #include "cli.h"
 #include "command.h"
-#include "prismd/accounting_text.h"
+#include "prismd/report/accounting_text.h"
 
 enum { JOB, START, ALL_USERS, JSON, STORE };
 

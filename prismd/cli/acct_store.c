@@ -1,4 +1,4 @@
-/* acct_store.c - `prism acct --store JOB`: what prismd starts beside itself (prismd/accounting.h). Lines of standard input are
+/* acct_store.c - `prism acct --store JOB`: what prismd starts beside itself (prismd/report/accounting.h). Lines of standard input are
  * texts for the job's Comment; the newest is stored, behind the user's own comment, as often as slurmctld takes it. It ends
  * when its input does and the last line is stored, or cannot be within some seconds.
  */
@@ -17,7 +17,7 @@
 #include "cli.h"
 #include "command.h"
 #include "common/clock.h"
-#include "prismd/accounting_text.h"
+#include "prismd/report/accounting_text.h"
 
 #define CALL_SECONDS  5 /* for one question to slurmctld */
 #define RETRY_SECONDS 2

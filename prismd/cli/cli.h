@@ -62,7 +62,7 @@ struct trace_manifest;
 /* Both owned by the caller (graph_destroy, trace_manifest_clear). -1 with err: PRISM_EXIT_TRACE. */
 int cli_load_trace(const char *dir, struct trace_manifest *manifest, struct graph **graph, struct prism_error *err);
 
-/* What calibration measured in place of the profile (prismd/durations.h; durations_destroy). None where a network was
+/* What calibration measured in place of the profile (prismd/predict/durations.h; durations_destroy). None where a network was
  * named for this command (file): the question is then what that network would do. */
 struct durations;
 int cli_load_durations(const char *dir, const char *file, struct durations **measured, struct prism_error *err);

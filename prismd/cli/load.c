@@ -8,7 +8,7 @@
 #include "coll/duration.h"
 #include "common/file.h"
 #include "graph/graph.h"
-#include "prismd/durations.h"
+#include "prismd/predict/durations.h"
 #include "trace/trace.h"
 
 #define GRAPH_LIMIT ((size_t)4 << 30)

@@ -12,7 +12,7 @@ $(eval $(call program,prism,prismd/cli,$(PRISM_CLI_SOURCES),\
 	prismopt synth trace graph coll c10d common,\
 	-lconfig -ljansson -lzstd -lxxhash -levent_core -ldl -lm,-I. -isystem lib/abi))
 $(call objects,prismd/cli,plot_canvas_cairo.c): MODULE_CFLAGS += $(shell pkg-config --cflags cairo 2>/dev/null)
-$(BIN)/prism: $(call objects,prismd,duration.c durations.c predict.c stages.c breakdown.c critical.c slices.c folding_options.c accounting_text.c)
+$(BIN)/prism: $(call objects,prismd,predict/duration.c predict/durations.c predict/predict.c predict/stages.c predict/breakdown.c predict/critical.c replay/slices.c folding/folding_options.c report/accounting_text.c)
 
 PRISM_CLI_TESTED := options.c format.c report_text.c measure_group.c measure_time.c measure_world.c gpu.c
 $(eval $(call unit_test,prism_cli,prismd/cli/test,cli.c,c10d common,\

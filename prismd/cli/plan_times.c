@@ -1,6 +1,6 @@
 #include "plan_times.h"
 
-#define SMALL_WORLD 64 /* prismd/slices.h: all of it is calibrated */
+#define SMALL_WORLD 64 /* prismd/replay/slices.h: all of it is calibrated */
 
 static uint32_t divide_up(uint64_t a, uint64_t b)
 {

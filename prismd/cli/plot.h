@@ -9,7 +9,7 @@
 struct plot {
     const struct timeline *t; /* rows in the order of its ranks */
     const uint32_t *weight;   /* by slot: how many ranks it stands for */
-    const uint32_t *stage;   /* by world rank: prismd/stages.h */
+    const uint32_t *stage;   /* by world rank: prismd/predict/stages.h */
     uint32_t nstages;
     const char *name, *how, *network; /* the trace's name, how the ranks were chosen, the profile */
     uint32_t first, last;     /* iterations */

@@ -8,7 +8,7 @@
 #include "graph/graph.h"
 #include "predict_slack.h"
 #include "predict_text.h"
-#include "prismd/durations.h"
+#include "prismd/predict/durations.h"
 #include "spank/parse.h"
 #include "trace/trace.h"
 

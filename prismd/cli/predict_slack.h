@@ -4,7 +4,7 @@
 
 #include <jansson.h>
 
-#include "prismd/predict.h"
+#include "prismd/predict/predict.h"
 
 /* slack_ns: by rank, as predict_slack gives it. A line a pipeline stage: ranks without slack, least, median, most. */
 void slack_print(const struct predicted *p, const int64_t *slack_ns);

@@ -4,8 +4,8 @@
 
 #include <jansson.h>
 
-#include "prismd/breakdown.h"
-#include "prismd/critical.h"
+#include "prismd/predict/breakdown.h"
+#include "prismd/predict/critical.h"
 
 /* What prism predict says of a trace. */
 struct predict_answer {

@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 #include "common/error.h"
-#include "prismd/predict.h"
+#include "prismd/predict/predict.h"
 
 /* The times of chosen ranks' nodes, kept: 16 bytes a node of those ranks. */
 struct timeline {

@@ -32,7 +32,7 @@ struct spans {
 /* Bars of the slot'th chosen rank that touch [begin_ns, end_ns), cut at it.
  *
  * A node's work lies right behind the node before it on the stream (graph.h: how long a stream works between two nodes is
- * known, not when). Of a group's [start, end) the last duration (prismd/duration.h) is transfer, what lies before it waiting for others. */
+ * known, not when). Of a group's [start, end) the last duration (prismd/predict/duration.h) is transfer, what lies before it waiting for others. */
 void spans_of_rank(const struct timeline *t, uint32_t slot, int64_t begin_ns, int64_t end_ns, struct spans *out);
 void spans_clear(struct spans *s);
 

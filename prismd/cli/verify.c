@@ -6,8 +6,8 @@
 #include "cli.h"
 #include "coll/duration.h"
 #include "graph/graph.h"
-#include "prismd/diagnose.h"
-#include "prismd/hang_file.h"
+#include "prismd/diagnose/diagnose.h"
+#include "prismd/capture/hang_file.h"
 #include "trace/payload.h"
 #include "trace/trace.h"
 

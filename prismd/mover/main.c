@@ -1,6 +1,6 @@
 /* main.c - prism-mover SOCKET MOVERS: moves the device memory of ranks off their device and back (proto/mover.h).
  *
- * Started by prismd only (prismd/movers.c), one a device, with one open socket by number, and the number of movers on
+ * Started by prismd only (prismd/switching/movers.c), one a device, with one open socket by number, and the number of movers on
  * this node, which share its memory. PRISM_HOST_POOL: bytes to pin (limit.h). PRISM_SPILL: folder for what does not fit,
  * else the trace's (PRISM_TRACE). Ends when prismd closes the socket.
  */

@@ -1,4 +1,4 @@
-/* main.c - prism-pmix FD: the PMIx server of one logical node, a child of prismd (prismd/pmix_node.h).
+/* main.c - prism-pmix FD: the PMIx server of one logical node, a child of prismd (prismd/pmix/pmix_node.h).
  *
  * libpmix is in a process of its own, as it has one server a process and a logical node wants one (which ranks are local
  * is a property of the server), and so that prismd neither links it nor shares signals and threads with it. Callbacks run

@@ -1,9 +1,9 @@
-/* wire.h - messages to and from prismd (prismd/pmix_wire.h), over the socket that prism-pmix was started with. */
+/* wire.h - messages to and from prismd (prismd/pmix/pmix_wire.h), over the socket that prism-pmix was started with. */
 #ifndef PRISM_PMIX_SERVER_WIRE_H
 #define PRISM_PMIX_SERVER_WIRE_H
 
 #include "common/bytes.h"
-#include "prismd/pmix_wire.h"
+#include "prismd/pmix/pmix_wire.h"
 
 void wire_open(int fd);
 /* From any thread; ends the process if prismd is gone. */

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "prismd/accounting_text.h"
+#include "prismd/report/accounting_text.h"
 
 static const struct accounting_record record = {
     .world = 64, .gpus_per_node = 8, .devices = 4, .sandbox_ranks = 3, .sandbox = "0,9-10", .assistants = 1, .phase = "auto",

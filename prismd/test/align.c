@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "prismd/align.h"
+#include "prismd/replay/align.h"
 
 /* Letters: A, B groups of communicators 0 and 1; r, R a record on stream 0, 1; w, W a wait; s a host wait; j a join. */
 static uint8_t kind_of(char c)

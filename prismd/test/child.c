@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "prismd/child.h"
+#include "prismd/ranks/child.h"
 
 static void test_programs_lie_beside_prismd(void **state)
 {

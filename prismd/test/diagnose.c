@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "coll/types.h"
-#include "prismd/diagnose.h"
+#include "prismd/diagnose/diagnose.h"
 #include "synth/synth.h"
 
 static struct graph *world_of(uint32_t n, uint32_t comms)

@@ -11,8 +11,8 @@
 #include <cmocka.h>
 
 #include "coll/types.h"
-#include "prismd/duration.h"
-#include "prismd/durations.h"
+#include "prismd/predict/duration.h"
+#include "prismd/predict/durations.h"
 
 static const struct graph_part reduce = {PRISM_OP_ALLREDUCE, COLL_FLOAT32, COLL_REDOP_SUM, 0, -1, 1024};
 static const struct graph_part larger = {PRISM_OP_ALLREDUCE, COLL_FLOAT32, COLL_REDOP_SUM, 0, -1, 2048};

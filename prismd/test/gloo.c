@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "prismd/gloo.h"
+#include "prismd/capture/gloo.h"
 
 static void set(struct c10d_log *log, uint32_t author, const char *key)
 {

@@ -20,7 +20,7 @@
 
 #include "common/clock.h"
 #include "common/file.h"
-#include "prismd/link_setup.h"
+#include "prismd/link/link_setup.h"
 
 enum { MAGIC = 0, VERSION = 4, NODE = 8, NODES = 12, PORT = 16, CREDENTIAL_LEN = 20, HOST = 24, NAME = 280, STEP = 344, RELEASE = 440,
        KEY = 472, CREDENTIAL = 536, GREETING = 4632 };

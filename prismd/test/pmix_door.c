@@ -14,7 +14,7 @@
 #include <event2/bufferevent.h>
 #include <event2/event.h>
 
-#include "prismd/pmix_door.h"
+#include "prismd/pmix/pmix_door.h"
 
 #define NAME "prism-0123456789abcdef"
 

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "prismd/pmix_fence.h"
+#include "prismd/pmix/pmix_fence.h"
 
 static uint32_t server[8] = {0, 1, 0, 1, 2, 2, PMIX_ABSENT, PMIX_ABSENT}, firsts[3] = {0, 0, 4}, ends[3] = {4, 4, 6};
 static uint8_t ended[8];

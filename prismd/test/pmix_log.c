@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "prismd/pmix_log.h"
+#include "prismd/pmix/pmix_log.h"
 
 /* Keys as libpmix packs them: with their NUL. */
 #define FIRST  "addr\0one"

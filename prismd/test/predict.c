@@ -8,9 +8,9 @@
 #include <cmocka.h>
 
 #include "coll/types.h"
-#include "prismd/breakdown.h"
-#include "prismd/critical.h"
-#include "prismd/stages.h"
+#include "prismd/predict/breakdown.h"
+#include "prismd/predict/critical.h"
+#include "prismd/predict/stages.h"
 #include "synth/synth.h"
 
 #define MS 1e6

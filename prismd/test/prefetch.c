@@ -14,7 +14,7 @@
 
 #include "coll/types.h"
 #include "common/clock.h"
-#include "prismd/prefetch.h"
+#include "prismd/replay/prefetch.h"
 
 #define GROUPS    60u
 #define ITERATION 20u /* set-up 20, then two of these */

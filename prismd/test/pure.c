@@ -8,11 +8,11 @@
 #include <cmocka.h>
 
 #include "coll/types.h"
-#include "prismd/folding.h"
-#include "prismd/live.h"
-#include "prismd/pace.h"
+#include "prismd/folding/folding.h"
+#include "prismd/replay/live.h"
+#include "prismd/gates/pace.h"
 #include "prismd/place.h"
-#include "prismd/slices.h"
+#include "prismd/replay/slices.h"
 
 /* Whole logical nodes go together, in order, and every node gets some. */
 static void placement_keeps_logical_nodes_together(void **state)

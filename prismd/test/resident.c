@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "prismd/resident.h"
+#include "prismd/switching/resident.h"
 
 #define MIB   (1ull << 20)
 #define MS    1000000LL

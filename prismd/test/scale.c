@@ -10,9 +10,9 @@
 
 #include <cmocka.h>
 
-#include "prismd/board.h"
-#include "prismd/limits.h"
-#include "prismd/progress.h"
+#include "prismd/gates/board.h"
+#include "prismd/ranks/limits.h"
+#include "prismd/capture/progress.h"
 #include "proto/board.h"
 
 enum { WORLD = 300, HERE = 100 }; /* every third rank is on this node */

@@ -11,10 +11,10 @@
 
 #include "coll/plan.h"
 #include "coll/types.h"
-#include "prismd/arming.h"
+#include "prismd/assistants/arming.h"
 #include "prismd/assistant/order.h"
-#include "prismd/pace.h"
-#include "prismd/shrink.h"
+#include "prismd/gates/pace.h"
+#include "prismd/assistants/shrink.h"
 
 #define F32 COLL_FLOAT32
 

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "common/clock.h"
-#include "prismd/watch.h"
+#include "prismd/gates/watch.h"
 
 #define SEEN_MAX 64
 

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "prismd/record.h"
+#include "prismd/capture/record.h"
 
 #define US 1000
 #define MS 1000000

@@ -13,7 +13,7 @@
 #include "coll/duration.h"
 #include "common/file.h"
 #include "graph/graph.h"
-#include "prismd/predict.h"
+#include "prismd/predict/predict.h"
 #include "trace/payload.h"
 #include "trace/trace.h"
 

@@ -4,8 +4,8 @@
 
 #include "coll/ballast.h"
 #include "coll/duration.h"
-#include "prismd/accounting_text.h"
-#include "prismd/durations.h"
+#include "prismd/report/accounting_text.h"
+#include "prismd/predict/durations.h"
 #include "synth/synth.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/path.h"

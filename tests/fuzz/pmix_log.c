@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <xxhash.h>
 
-#include "prismd/pmix_log.h"
+#include "prismd/pmix/pmix_log.h"
 #include "tests/fuzz/fuzz.h"
 
 const uint32_t fuzz_unit_runs = 20000;

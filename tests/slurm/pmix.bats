@@ -92,7 +92,7 @@ world_is_right() {
     nothing_left
 }
 
-# A program that never calls NCCL is a step like any other (prismd/tasks.h): its output and its exit code are its own.
+# A program that never calls NCCL is a step like any other (prismd/ranks/tasks.h): its output and its exit code are its own.
 step() { # EXPECTED_CODE mpi_sum arguments...
     local expected=$1 code=0
     shift

@@ -13,7 +13,7 @@
 #include "c10d/log.h"
 #include "common/file.h"
 #include "graph/graph.h"
-#include "prismd/pmix_log.h"
+#include "prismd/pmix/pmix_log.h"
 #include "trace/payload.h"
 #include "trace/trace.h"
 

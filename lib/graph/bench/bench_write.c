@@ -2,7 +2,7 @@
  *
  *   bench_write graph.bin FOLDER [repeats]      default 5
  *
- * Every node of the trace's ranks is added to a new graph as capture adds it (graph_add_node, prismd/record.c), ranks in
+ * Every node of the trace's ranks is added to a new graph as capture adds it (graph_add_node, prismd/capture/record.c), ranks in
  * turns, then classes are found, the file is encoded, compressed and written to FOLDER. Prints FIGURE lines (tests/bench.sh): nanoseconds of
  * one thread's time an operation (a COMM node's part) over all of it, and of the two halves. */
 #include <stdio.h>

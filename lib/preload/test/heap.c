@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "preload/heap.h"
-#include "preload/slots.h"
+#include "preload/gate/heap.h"
+#include "preload/gate/slots.h"
 
 static void low_offsets_first(void **state)
 {

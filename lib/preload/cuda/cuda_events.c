@@ -1,0 +1,170 @@
+/* cuda_events.c - event records and waits of the program, runtime and driver. */
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+#include "graph/graph.h"
+#include "preload/nodes/events.h"
+#include "preload/memory/park.h"
+#include "preload/preload.h"
+#include "preload/real.h"
+#include "preload/nodes/times.h"
+
+/* Record and node must not be torn apart by another thread's work on the same stream. */
+static void before_record(CUevent event, CUstream handle, bool per_thread)
+{
+    session_lock();
+    struct stream *s = streams_get(handle, per_thread);
+    if (!streams_is_capturing(s->handle))
+        events_record(event, s);
+    park_record(event, s->handle);
+}
+
+static struct times_entry *before_wait(CUevent event, CUstream handle, bool per_thread, struct stream **s,
+                                       struct park_wait *park)
+{
+    session_lock();
+    uint32_t record = events_latest(event);
+    *s = streams_get(handle, per_thread);
+    *park = park_wait_begin(event, (*s)->handle);
+    if (!record || streams_is_capturing((*s)->handle))
+        return NULL;
+    uint32_t index = node_send(GRAPH_WAIT, (*s)->number, record);
+    return times_begin(*s, index);
+}
+
+#define RECORD(result, library, failure, name, per_thread, parameters, arguments) \
+    result name parameters;                                                       \
+    PRISM_EXPORT result name parameters                                           \
+    {                                                                             \
+        __typeof__(&name) real = REAL_NAMED(library, name, #name);                \
+        if (!real)                                                                \
+            return failure;                                                       \
+        if (!frame_enter())                                                       \
+            return real arguments;                                                \
+        before_record((CUevent)event, (CUstream)stream, per_thread);              \
+        result r = real arguments;                                                \
+        session_unlock();                                                         \
+        frame_leave();                                                            \
+        return r;                                                                 \
+    }
+#define RECORD_RT(name, per_thread, parameters, arguments) \
+    RECORD(cudaError_t, REAL_CUDART, cudaErrorInsufficientDriver, name, per_thread, parameters, arguments)
+#define RECORD_DRV(name, per_thread, parameters, arguments) \
+    RECORD(CUresult, REAL_CUDA, CUDA_ERROR_NO_DEVICE, name, per_thread, parameters, arguments)
+
+RECORD_RT(cudaEventRecord, false, (cudaEvent_t event, cudaStream_t stream), (event, stream))
+RECORD_RT(cudaEventRecord_ptsz, true, (cudaEvent_t event, cudaStream_t stream), (event, stream))
+RECORD_RT(cudaEventRecordWithFlags, false, (cudaEvent_t event, cudaStream_t stream, unsigned flags),
+          (event, stream, flags))
+RECORD_RT(cudaEventRecordWithFlags_ptsz, true, (cudaEvent_t event, cudaStream_t stream, unsigned flags),
+          (event, stream, flags))
+RECORD_DRV(cuEventRecord, false, (CUevent event, CUstream stream), (event, stream))
+RECORD_DRV(cuEventRecord_ptsz, true, (CUevent event, CUstream stream), (event, stream))
+RECORD_DRV(cuEventRecordWithFlags, false, (CUevent event, CUstream stream, unsigned flags), (event, stream, flags))
+RECORD_DRV(cuEventRecordWithFlags_ptsz, true, (CUevent event, CUstream stream, unsigned flags), (event, stream, flags))
+
+#define WAIT(result, library, failure, name, per_thread, stream_type, event_type)                     \
+    result name(stream_type stream, event_type event, unsigned int flags);                            \
+    PRISM_EXPORT result name(stream_type stream, event_type event, unsigned int flags)                \
+    {                                                                                                 \
+        __typeof__(&name) real = REAL_NAMED(library, name, #name);                                    \
+        if (!real)                                                                                    \
+            return failure;                                                                           \
+        if (!frame_enter())                                                                           \
+            return real(stream, event, flags);                                                        \
+        struct stream *s;                                                                             \
+        struct park_wait park;                                                                        \
+        struct times_entry *times = before_wait((CUevent)event, (CUstream)stream, per_thread, &s, &park); \
+        result r = real(stream, event, flags);                                                        \
+        park_wait_end(park);                                                                          \
+        times_end(s, times);                                                                          \
+        session_unlock();                                                                             \
+        frame_leave();                                                                                \
+        return r;                                                                                     \
+    }
+#define WAIT_RT(name, per_thread) \
+    WAIT(cudaError_t, REAL_CUDART, cudaErrorInsufficientDriver, name, per_thread, cudaStream_t, cudaEvent_t)
+#define WAIT_DRV(name, per_thread) WAIT(CUresult, REAL_CUDA, CUDA_ERROR_NO_DEVICE, name, per_thread, CUstream, CUevent)
+
+WAIT_RT(cudaStreamWaitEvent, false)
+WAIT_RT(cudaStreamWaitEvent_ptsz, true)
+WAIT_DRV(cuStreamWaitEvent, false)
+WAIT_DRV(cuStreamWaitEvent_ptsz, true)
+
+#define EVENT_DESTROY(result, library, failure, name, text, event_type) \
+    PRISM_EXPORT result name(event_type event)                          \
+    {                                                                   \
+        __typeof__(&name) real = REAL_NAMED(library, name, text);       \
+        if (!real)                                                      \
+            return failure;                                             \
+        if (!frame_enter())                                             \
+            return real(event);                                         \
+        session_lock();                                                 \
+        events_forget((CUevent)event);                                  \
+        park_forget_event((CUevent)event);                              \
+        session_unlock();                                               \
+        result r = real(event);                                         \
+        frame_leave();                                                  \
+        return r;                                                       \
+    }
+EVENT_DESTROY(cudaError_t, REAL_CUDART, cudaErrorInsufficientDriver, cudaEventDestroy, "cudaEventDestroy", cudaEvent_t)
+EVENT_DESTROY(CUresult, REAL_CUDA, CUDA_ERROR_NO_DEVICE, cuEventDestroy, "cuEventDestroy_v2", CUevent)
+
+#define STREAM_DESTROY(result, library, failure, name, text, stream_type) \
+    PRISM_EXPORT result name(stream_type stream)                          \
+    {                                                                     \
+        __typeof__(&name) real = REAL_NAMED(library, name, text);         \
+        if (!real)                                                        \
+            return failure;                                               \
+        if (!frame_enter())                                               \
+            return real(stream);                                          \
+        session_lock();                                                   \
+        streams_forget((CUstream)stream);                                 \
+        park_destroy((CUstream)stream);                                   \
+        session_unlock();                                                 \
+        result r = real(stream);                                          \
+        frame_leave();                                                    \
+        return r;                                                         \
+    }
+STREAM_DESTROY(cudaError_t, REAL_CUDART, cudaErrorInsufficientDriver, cudaStreamDestroy, "cudaStreamDestroy", cudaStream_t)
+STREAM_DESTROY(CUresult, REAL_CUDA, CUDA_ERROR_NO_DEVICE, cuStreamDestroy, "cuStreamDestroy_v2", CUstream)
+
+/* Nodes of a stream that is being captured belong to its graph. */
+#define CAPTURE(result, library, failure, name, parameters, arguments) \
+    result name parameters;                                            \
+    PRISM_EXPORT result name parameters                                \
+    {                                                                  \
+        __typeof__(&name) real = REAL_NAMED(library, name, #name);     \
+        if (!real)                                                     \
+            return failure;                                            \
+        bool ours = frame_enter();                                     \
+        if (ours)                                                      \
+            streams_capture_begins();                                  \
+        result r = real arguments;                                     \
+        if (ours)                                                      \
+            frame_leave();                                             \
+        return r;                                                      \
+    }
+#define CAPTURE_RT(name, parameters, arguments) \
+    CAPTURE(cudaError_t, REAL_CUDART, cudaErrorInsufficientDriver, name, parameters, arguments)
+#define CAPTURE_DRV(name, parameters, arguments) \
+    CAPTURE(CUresult, REAL_CUDA, CUDA_ERROR_NO_DEVICE, name, parameters, arguments)
+
+CAPTURE_RT(cudaStreamBeginCapture, (cudaStream_t stream, enum cudaStreamCaptureMode mode), (stream, mode))
+CAPTURE_RT(cudaStreamBeginCapture_ptsz, (cudaStream_t stream, enum cudaStreamCaptureMode mode), (stream, mode))
+CAPTURE_RT(cudaStreamBeginCaptureToGraph,
+           (cudaStream_t stream, cudaGraph_t graph, const void *after, const void *edges, size_t n,
+            enum cudaStreamCaptureMode mode),
+           (stream, graph, after, edges, n, mode))
+CAPTURE_RT(cudaStreamBeginCaptureToGraph_ptsz,
+           (cudaStream_t stream, cudaGraph_t graph, const void *after, const void *edges, size_t n,
+            enum cudaStreamCaptureMode mode),
+           (stream, graph, after, edges, n, mode))
+CAPTURE_DRV(cuStreamBeginCaptureToGraph,
+            (CUstream stream, CUgraph graph, const void *after, const void *edges, size_t n, CUstreamCaptureMode mode),
+            (stream, graph, after, edges, n, mode))
+CAPTURE_DRV(cuStreamBeginCaptureToGraph_ptsz,
+            (CUstream stream, CUgraph graph, const void *after, const void *edges, size_t n, CUstreamCaptureMode mode),
+            (stream, graph, after, edges, n, mode))
+CAPTURE_DRV(cuStreamBeginCapture_v2, (CUstream stream, CUstreamCaptureMode mode), (stream, mode))
+CAPTURE_DRV(cuStreamBeginCapture_v2_ptsz, (CUstream stream, CUstreamCaptureMode mode), (stream, mode))

@@ -1,0 +1,51 @@
+/* gate.h - one gate: what stands on the stream for one group of operations on one communicator.
+ *
+ *     capture   copy inputs to the heap · arrive · wait go · copy results from the heap · done
+ *     paced     [pre] · arrive · wait ready · copy results · wait go · done · [post]
+ *     nccl      [pre] · arrive · the prune plan's calls on the shrunk communicator · wait go · done · [post]
+ *               (calibration: … · wait ready · copy the recorded results over · wait go · …)
+ *
+ * session_lock held throughout.
+ */
+#ifndef PRISM_PRELOAD_GATE_H
+#define PRISM_PRELOAD_GATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <cuda.h>
+
+#include "preload/nccl/group.h"
+#include "preload/gate/slots.h"
+#include "preload/gate/streams.h"
+#include "proto/message.h"
+
+struct shrunk;
+
+struct gate {
+    const struct operation *operations;
+    const struct msg_part *parts; /* as many; offsets within the region, bytes 0 = nothing to copy */
+    uint32_t n;
+    struct stream *stream;
+    bool kernel; /* the waits are kernels (gate_kernel.h) */
+    struct slot_use use;
+    uint32_t node;
+};
+
+/* Put the gate on its stream. */
+void gate_capture_enqueue(const struct gate *g);
+void gate_paced_enqueue(const struct gate *g);
+void gate_nccl_enqueue(const struct gate *g, struct shrunk *shrunk);
+
+/* The pieces. The stream goes over some words of the gate's slot, in this order: writes arrive, awaits ready, awaits go,
+ * writes done. One call of the driver for all of them. */
+enum gate_words { GATE_ARRIVE = 1, GATE_READY = 2, GATE_GO = 4, GATE_DONE = 8 };
+void gate_pass(const struct gate *g, unsigned words);
+void gate_copy_inputs(const struct gate *g);
+bool gate_has_outputs(const struct gate *g);
+void gate_copy_outputs(const struct gate *g);
+
+/* Issue all operations of one communicator: node, gate, ties to other streams. operations are in call order. */
+void gate_issue(struct comm *c, const struct operation *operations, uint32_t n);
+
+#endif

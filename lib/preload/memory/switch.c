@@ -1,0 +1,288 @@
+#include "preload/memory/switch.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "preload/memory/grant.h"
+#include "preload/memory/park.h"
+#include "preload/memory/physical.h"
+#include "preload/preload.h"
+#include "preload/real.h"
+#include "preload/memory/residence.h"
+#include "proto/mover.h"
+
+#define LOOK_NS       100000  /* between looks at streams that do not stand still yet */
+#define LOOK_SLOW_NS  1000000 /* the same after SLOW_AFTER_NS */
+#define SLOW_AFTER_NS 20000000
+#define REFUSED_NS    (60 * NSEC_PER_SEC) /* the outgoing rank's memory comes free within that, or something is wrong */
+
+static int socket_ = -1;
+static const char *tied; /* atomic */
+static bool stopping;    /* atomic */
+static pthread_mutex_t moving = PTHREAD_MUTEX_INITIALIZER; /* held while a rank is parked and moved */
+
+/* Ranges whose copies are under way. */
+static struct range *window[SWITCH_WINDOW];
+static int nwindow;
+
+/* --- messages --- */
+
+static void send_message(struct mover_message m, int fd, const char *text)
+{
+    m.rank = session.rank;
+    if (mover_send(socket_, &m, fd, text) < 0 && !__atomic_load_n(&stopping, __ATOMIC_ACQUIRE))
+        session_fatal(PRISM_EXIT_DAEMON, "rank %u: lost the process that moves its device memory: %s", session.rank,
+                      strerror(errno));
+}
+
+static void say(uint32_t type)
+{
+    send_message((struct mover_message){.type = type}, -1, NULL);
+}
+
+void switch_send_want(uint64_t bytes, uint64_t least, uint32_t flag)
+{
+    send_message((struct mover_message){.type = MOVER_WANT, .bytes = bytes, .total = least, .flag = flag}, -1, NULL);
+}
+
+void switch_send_less(uint64_t bytes)
+{
+    send_message((struct mover_message){.type = MOVER_LESS, .bytes = bytes}, -1, NULL);
+}
+
+static void take_grant(const struct mover_message *m)
+{
+    residence_lock();
+    grant_answer(m->bytes);
+    residence_unlock();
+}
+
+/* Wait up to ns for a message that is not a GRANT; false: none came. */
+static bool receive(struct mover_message *m, int64_t ns)
+{
+    int fd;
+    struct pollfd p = {.fd = socket_, .events = POLLIN};
+    struct timespec limit = {ns / NSEC_PER_SEC, ns % NSEC_PER_SEC};
+    for (;;) {
+        if (ppoll(&p, 1, &limit, NULL) <= 0)
+            return false;
+        int got = mover_receive(socket_, m, &fd, NULL, 0);
+        if (fd >= 0)
+            close(fd);
+        if (got <= 0) {
+            if (!__atomic_load_n(&stopping, __ATOMIC_ACQUIRE))
+                session_fatal(PRISM_EXIT_DAEMON, "rank %u: the process that moves its device memory ended", session.rank);
+            pause(); /* the process is ending */
+        }
+        if (m->type != MOVER_GRANT)
+            return true;
+        take_grant(m);
+    }
+}
+
+/* --- moving --- */
+
+static _Noreturn void cannot(const char *doing, int error)
+{
+    const char *name = NULL;
+    char text[MOVER_TEXT];
+    driver(cuGetErrorName)((CUresult)error, &name);
+    snprintf(text, sizeof text, "rank %u: %s: CUDA error %d (%s)", session.rank, doing, error, name ? name : "unknown");
+    send_message((struct mover_message){.type = MOVER_FAILED}, -1, text);
+    session_fatal(PRISM_EXIT_SYSTEM, "%s", text);
+}
+
+/* One copy is done: returns its range. Anything else that comes meanwhile came too late. */
+static struct range *wait_copied(void)
+{
+    struct mover_message m;
+    for (;;) {
+        if (!receive(&m, NSEC_PER_SEC) || m.type != MOVER_COPIED)
+            continue;
+        for (int i = 0; i < nwindow; i++) {
+            struct range *r = window[i];
+            if (r->number != m.range)
+                continue;
+            window[i] = window[--nwindow];
+            return r;
+        }
+    }
+}
+
+static void hand_over(struct range *r, uint32_t type)
+{
+    int fd = -1;
+    CUresult error = physical_export(r, &fd);
+    if (error)
+        cannot("exporting device memory to be moved", error);
+    send_message((struct mover_message){.type = type, .range = r->number, .bytes = r->bytes}, fd, NULL);
+    close(fd);
+    window[nwindow++] = r;
+}
+
+static void move_out(void)
+{
+    uint64_t bytes = 0;
+    for (struct range *r = physical_first(); r; r = r->next) {
+        if (nwindow == SWITCH_WINDOW)
+            physical_drop(wait_copied());
+        hand_over(r, MOVER_OUT);
+        bytes += r->bytes;
+    }
+    while (nwindow)
+        physical_drop(wait_copied());
+    send_message((struct mover_message){.type = MOVER_OUT_END, .bytes = bytes}, -1, NULL);
+}
+
+/* Memory of the outgoing rank is being released at this moment. */
+static void make(struct range *r)
+{
+    CUresult error;
+    for (int64_t until = clock_now_ns() + REFUSED_NS; (error = physical_make(r));) {
+        if (error != CUDA_ERROR_OUT_OF_MEMORY || clock_now_ns() > until)
+            cannot("device memory for what comes back to the device", error);
+        nanosleep(&(struct timespec){0, 1000000}, NULL);
+    }
+}
+
+static void move_in(void)
+{
+    uint64_t bytes = 0;
+    for (struct range *r = physical_first(); r; r = r->next) {
+        make(r);
+        if (nwindow == SWITCH_WINDOW)
+            wait_copied();
+        hand_over(r, MOVER_IN);
+        bytes += r->bytes;
+    }
+    while (nwindow)
+        wait_copied();
+    residence_set(RESIDENCE_PRESENT);
+    park_end();
+    send_message((struct mover_message){.type = MOVER_IN_END, .bytes = bytes}, -1, NULL);
+}
+
+/* --- the thread --- */
+
+static const char *why_tied(void)
+{
+    return __atomic_load_n(&tied, __ATOMIC_ACQUIRE);
+}
+
+void switch_tie(const char *why)
+{
+    const char *none = NULL;
+    if (__atomic_compare_exchange_n(&tied, &none, why, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+        log_warn("rank %u keeps its place on the device from now on, because %s", session.rank, why);
+}
+
+/* Streams stand still and the memory is ours; false: cancelled, or the rank cannot be moved. */
+static bool park(void)
+{
+    int64_t began = clock_now_ns();
+    enum park_result begun = PARK_BUSY;
+    struct mover_message m;
+    while (!why_tied() && !__atomic_load_n(&stopping, __ATOMIC_ACQUIRE)) {
+        if (begun == PARK_BUSY)
+            begun = park_begin();
+        if (begun == PARK_TOO_MANY)
+            switch_tie("it uses more streams than can be stopped at once");
+        else if (begun == PARK_OK && park_still() && residence_leave())
+            return true;
+        bool slow = clock_now_ns() - began > SLOW_AFTER_NS;
+        if (receive(&m, slow ? LOOK_SLOW_NS : LOOK_NS) && m.type == MOVER_CANCEL)
+            break;
+    }
+    park_end();
+    return false;
+}
+
+static void evict(void)
+{
+    int64_t began = clock_now_ns();
+    pthread_mutex_lock(&moving);
+    if (park()) {
+        send_message((struct mover_message){.type = MOVER_PARKED, .ns = clock_now_ns() - began}, -1, NULL);
+        move_out();
+        residence_set(RESIDENCE_ABSENT);
+    } else {
+        say(MOVER_CANCELLED);
+    }
+    pthread_mutex_unlock(&moving);
+}
+
+static void restore(void)
+{
+    pthread_mutex_lock(&moving);
+    residence_set(RESIDENCE_ENTERING);
+    move_in();
+    pthread_mutex_unlock(&moving);
+}
+
+static void *serve(void *unused)
+{
+    CUstreamCaptureMode relaxed = CU_STREAM_CAPTURE_MODE_RELAXED;
+    struct mover_message m;
+    frame.depth = 1; /* nothing from here is the program's */
+    CUDA_MUST(driver(cuCtxSetCurrent)(session.context));
+    driver(cuThreadExchangeStreamCaptureMode)(&relaxed);
+    for (;;) {
+        if (!receive(&m, NSEC_PER_SEC))
+            continue;
+        if (m.type == MOVER_EVICT)
+            evict();
+        else if (m.type == MOVER_RESTORE)
+            restore();
+    }
+    return NULL;
+}
+
+void switch_start(int socket)
+{
+    pthread_t thread;
+    sigset_t all, before;
+    CUdevice device;
+    size_t free_bytes, total_bytes;
+    socket_ = socket;
+    CUDA_MUST(driver(cuCtxGetDevice)(&device));
+    CUDA_MUST(driver(cuMemGetInfo)(&free_bytes, &total_bytes));
+    physical_init(device);
+    grant_init(total_bytes);
+    park_init();
+    sigfillset(&all); /* the program's signal handlers run on its own threads */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int rc = pthread_create(&thread, NULL, serve, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (rc)
+        session_fatal(PRISM_EXIT_SYSTEM, "rank %u: cannot start the thread that serves the mover: %s", session.rank,
+                      strerror(rc));
+    pthread_detach(thread);
+    __atomic_store_n(&residence_on, true, __ATOMIC_RELEASE);
+}
+
+void switch_stop(void)
+{
+    if (!residence_is_on())
+        return;
+    __atomic_store_n(&stopping, true, __ATOMIC_RELEASE);
+    pthread_mutex_lock(&moving);
+    pthread_mutex_unlock(&moving);
+    residence_lock_present();
+    residence_unlock();
+}
+
+void switch_forget(void)
+{
+    residence_on = false;
+    if (socket_ >= 0)
+        close(socket_);
+    socket_ = -1;
+}

@@ -1,0 +1,186 @@
+#include "preload/nccl/comm.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include <cuda.h>
+
+#include "coll/types.h"
+#include "common/log.h"
+#include "preload/cuda/device.h"
+#include "preload/preload.h"
+#include "preload/real.h"
+#include "preload/nccl/shrunk.h"
+#include "preload/socket.h"
+
+static uint32_t next_number; /* session_lock */
+
+struct comm *comm_of(ncclComm_t handle)
+{
+    struct comm *c = (struct comm *)handle;
+    return c && c->magic == COMM_MAGIC ? c : NULL;
+}
+
+static uint32_t take_number(void)
+{
+    session_lock();
+    uint32_t number = next_number++;
+    session_unlock();
+    return number;
+}
+
+/* What the full communicator would take of the device, and this one does not. -1: the device has not got it. */
+static int take_ballast(struct comm *c, const struct msg_comm_ready *ready)
+{
+    ncclResult_t (*get_version)(int *) = (ncclResult_t(*)(int *))real_find(REAL_NCCL, "ncclGetVersion");
+    int version = 0;
+    static bool told;
+    if (!get_version || get_version(&version) || version != (int)ready->ballast_nccl) {
+        if (!told)
+            log_warn("rank %u: NCCL is of version %d and the ballast table of %u: no ballast is allocated", session.rank, version,
+                     ready->ballast_nccl);
+        told = true;
+        return 0;
+    }
+    return driver(cuMemAlloc)(&c->ballast, (size_t)ready->ballast_kib << 10) ? -1 : 0;
+}
+
+/* Send the request and make the communicator that prismd answers with; *out NULL for NCCL_SPLIT_NOCOLOR. */
+static ncclResult_t ask(const void *request, size_t size, uint32_t number, ncclComm_t *out)
+{
+    struct msg_comm_ready *ready = malloc(MSG_MAX);
+    struct comm *c = calloc(1, sizeof *c);
+    if (!ready || !c)
+        abort();
+    size_t len = socket_ask(request, size, number, ready);
+    if (len < sizeof *ready + ready->nsandbox * sizeof(int32_t) || (ready->real_size > 0 && !ready->nsandbox))
+        session_fatal(PRISM_EXIT_DAEMON, "rank %u: communicator %u: malformed answer of prismd", session.rank, number);
+    if (ready->size < 0)
+        session_fatal(PRISM_EXIT_UNSUPPORTED, "rank %u: communicator %u: %.*s", session.rank, number,
+                      (int)(len - sizeof *ready), (const char *)(ready + 1));
+    if (!ready->size) {
+        *out = NULL;
+        free(c);
+    } else {
+        *c = (struct comm){.magic = COMM_MAGIC, .number = number, .size = ready->size, .rank = ready->rank};
+        if (device_is_mapped())
+            c->device = device_named();
+        else
+            driver(cuCtxGetDevice)(&c->device);
+        if (ready->real_size > 0)
+            c->shrunk = shrunk_create(ready);
+        if (ready->ballast_kib && take_ballast(c, ready)) {
+            shrunk_destroy(c->shrunk);
+            free(c);
+            free(ready);
+            return ncclUnhandledCudaError; /* as real NCCL's, when the device has too little memory for it */
+        }
+        *out = (ncclComm_t)c;
+    }
+    free(ready);
+    return ncclSuccess;
+}
+
+ncclResult_t comm_init(ncclComm_t *out, int size, const ncclUniqueId *id, int rank)
+{
+    if (!out || !id || size < 1 || rank < 0 || rank >= size)
+        return ncclInvalidArgument;
+    struct msg_comm_init m = {.h = {MSG_COMM_INIT, sizeof m}, .comm = take_number(), .size = size, .rank = rank};
+    memcpy(m.unique_id, id, sizeof m.unique_id);
+    return ask(&m, sizeof m, m.comm, out);
+}
+
+ncclResult_t comm_split(struct comm *parent, int color, int key, ncclComm_t *out)
+{
+    if (!parent || !out || color < NCCL_SPLIT_NOCOLOR)
+        return ncclInvalidArgument;
+    struct msg_comm_split m = {.h = {MSG_COMM_SPLIT, sizeof m},
+                               .comm = take_number(),
+                               .parent = parent->number,
+                               .color = color,
+                               .key = key};
+    return ask(&m, sizeof m, m.comm, out);
+}
+
+/* The record stays, so that a second destroy is an invalid argument and not a crash. */
+void comm_free(struct comm *c)
+{
+    struct msg_comm_free m = {.h = {MSG_COMM_FREE, sizeof m}, .comm = c->number};
+    session_lock();
+    socket_send(&m, sizeof m);
+    session_unlock();
+    c->magic = 0;
+    free(c->redops);
+    c->redops = NULL;
+    shrunk_destroy(c->shrunk);
+    c->shrunk = NULL;
+    if (c->ballast)
+        driver(cuMemFree)(c->ballast);
+    c->ballast = 0;
+}
+
+ncclResult_t comm_unique_id(ncclUniqueId *id)
+{
+    static const char magic[] = "prism-unique-id";
+    if (!id)
+        return ncclInvalidArgument;
+    memset(id, 0, sizeof *id);
+    memcpy(id->internal, magic, sizeof magic);
+    return getrandom(id->internal + sizeof magic, 16, 0) == 16 ? ncclSuccess : ncclSystemError;
+}
+
+/* --- reduction operations of the program --- */
+
+static struct redop *free_redop(struct comm *c, int *number)
+{
+    for (*number = 0; *number < c->nredops; ++*number)
+        if (!c->redops[*number].used)
+            return &c->redops[*number];
+    struct redop *grown = realloc(c->redops, (size_t)(c->nredops + 8) * sizeof *grown);
+    if (!grown)
+        abort();
+    memset(grown + c->nredops, 0, 8 * sizeof *grown);
+    c->redops = grown;
+    c->nredops += 8;
+    return &c->redops[*number];
+}
+
+ncclResult_t comm_redop_create(struct comm *c, ncclRedOp_t *op, const void *scalar, ncclDataType_t datatype,
+                               ncclScalarResidence_t residence)
+{
+    size_t size = coll_datatype_size((int)datatype);
+    uint64_t bits = 0;
+    if (!c || !op || !scalar || !size)
+        return ncclInvalidArgument;
+    if (residence == ncclScalarHostImmediate) {
+        memcpy(&bits, scalar, size);
+    } else {
+        /* NCCL reads it when the operation runs; it may not change until then, so what is queued now has set it. */
+        CUDA_MUST(driver(cuCtxSynchronize)());
+        CUDA_MUST(driver(cuMemcpyDtoH)(&bits, (CUdeviceptr)(uintptr_t)scalar, size));
+    }
+    int number;
+    session_lock();
+    *free_redop(c, &number) = (struct redop){.used = true, .datatype = (uint8_t)datatype, .scalar = bits};
+    session_unlock();
+    *op = (ncclRedOp_t)(COMM_REDOPS_FIRST + number);
+    return ncclSuccess;
+}
+
+const struct redop *comm_redop(const struct comm *c, int op)
+{
+    int number = op - COMM_REDOPS_FIRST;
+    return number >= 0 && number < c->nredops && c->redops[number].used ? &c->redops[number] : NULL;
+}
+
+ncclResult_t comm_redop_destroy(struct comm *c, ncclRedOp_t op)
+{
+    if (!c || !comm_redop(c, (int)op))
+        return ncclInvalidArgument;
+    session_lock();
+    c->redops[(int)op - COMM_REDOPS_FIRST].used = false;
+    session_unlock();
+    return ncclSuccess;
+}

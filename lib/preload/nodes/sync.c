@@ -1,0 +1,70 @@
+#include "preload/nodes/sync.h"
+
+#include "common/clock.h"
+#include "graph/graph.h"
+#include "preload/nodes/events.h"
+#include "preload/memory/memory.h"
+#include "preload/preload.h"
+#include "preload/socket.h"
+#include "preload/nodes/times.h"
+
+static void say_blocked(const struct sync *sync)
+{
+    struct msg_sync_enter m = {.h = {MSG_SYNC_ENTER, sizeof m}, .ns = frame.enter_ns};
+    if (sync->n)
+        socket_send(&m, sizeof m);
+}
+
+void sync_begin_stream(struct sync *sync, CUstream handle, bool per_thread)
+{
+    session_lock();
+    sync->records[0] = events_mark(streams_get(handle, per_thread));
+    sync->n = 1;
+    session_unlock();
+    say_blocked(sync);
+}
+
+/* Default streams of other threads cannot be marked from here. */
+void sync_begin_device(struct sync *sync)
+{
+    sync->n = 0;
+    session_lock();
+    for (struct stream *s = streams_first(); s && sync->n < SYNC_MAX; s = s->next)
+        if (s->handle == CU_STREAM_LEGACY || streams_is_neutral(s))
+            sync->records[sync->n++] = events_mark(s);
+    session_unlock();
+    say_blocked(sync);
+}
+
+/* An event that we never saw recorded makes no node. */
+void sync_begin_event(struct sync *sync, CUevent event)
+{
+    session_lock();
+    sync->records[0] = events_latest(event);
+    sync->n = sync->records[0] ? 1 : 0;
+    session_unlock();
+    say_blocked(sync);
+}
+
+static void join_streams(int64_t now)
+{
+    for (struct stream *s = streams_first(); s; s = s->next)
+        if (streams_is_neutral(s) && !streams_is_capturing(s->handle))
+            times_point(s, node_send_at(GRAPH_JOIN, s->number, 0, now, now));
+}
+
+void sync_end(const struct sync *sync)
+{
+    if (!sync->n)
+        return;
+    int64_t now = clock_now_ns();
+    session_lock();
+    for (uint32_t i = 0; i < sync->n; i++)
+        node_send_at(GRAPH_SYNC, 0, sync->records[i], i ? now : frame.enter_ns, now);
+    join_streams(now);
+    CUstreamCaptureMode mode = streams_relax();
+    if (session.phase == PHASE_CAPTURE)
+        memory_free_deferred();
+    streams_restore(mode);
+    session_unlock();
+}

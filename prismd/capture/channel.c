@@ -1,0 +1,210 @@
+#include "prismd/capture/channel.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <uthash.h>
+
+#include "prismd/folding/folding.h"
+#include "prismd/link/link.h"
+#include "prismd/place.h"
+
+struct channel_key {
+    int32_t global;   /* communicator */
+    int32_t from, to; /* ranks in it */
+    uint32_t sequence;
+};
+
+/* Bytes that several letters may have in common: what a rank sends as stand-in for many. */
+struct blob {
+    uint32_t references;
+    uint8_t bytes[];
+};
+
+/* Either the bytes of a send without its receive, or a receive without its send. */
+struct letter {
+    struct channel_key key;
+    struct blob *data; /* one reference; NULL for a receive */
+    uint64_t bytes;
+    struct group *group;
+    uint32_t part;
+    UT_hash_handle hh;
+};
+
+static struct letter *letters;
+static channel_delivered on_delivered;
+static uint8_t *has_left; /* by world rank */
+
+static struct letter *find(const struct channel_key *key)
+{
+    struct letter *l;
+    HASH_FIND(hh, letters, key, sizeof *key, l);
+    return l;
+}
+
+static struct letter *add(const struct channel_key *key)
+{
+    struct letter *l = calloc(1, sizeof *l);
+    if (!l)
+        abort();
+    l->key = *key;
+    HASH_ADD(hh, letters, key, sizeof l->key, l);
+    return l;
+}
+
+static void release(struct blob *blob)
+{
+    if (blob && !--blob->references)
+        free(blob);
+}
+
+static void drop(struct letter *l)
+{
+    HASH_DEL(letters, l);
+    release(l->data);
+    free(l);
+}
+
+static int deliver(struct daemon *d, struct group *g, uint32_t part, const void *data, uint64_t bytes, int from)
+{
+    const struct msg_part *p = &g->parts[part];
+    if (bytes != p->out_bytes)
+        return daemon_fail(d, PRISM_EXIT_RANK, "rank %u: ncclRecv of %llu bytes from communicator rank %d, which sent %llu",
+                           g->rank->number, (unsigned long long)p->out_bytes, from, (unsigned long long)bytes);
+    memcpy(g->rank->region + p->out_offset, data, bytes);
+    on_delivered(d, g);
+    return 0;
+}
+
+/* *blob: the bytes where they have been kept already, or NULL. */
+static void take_send(struct daemon *d, const struct channel_key *key, const void *data, uint64_t bytes, struct blob **blob)
+{
+    struct letter *l = find(key);
+    if (l && !l->group) {
+        daemon_fail(d, PRISM_EXIT_DAEMON, "malformed message (send %u from %d to %d of communicator %d came twice)", key->sequence,
+                    key->from, key->to, key->global);
+        return;
+    }
+    if (l) {
+        struct group *g = l->group;
+        uint32_t part = l->part;
+        drop(l);
+        deliver(d, g, part, data, bytes, key->from);
+        return;
+    }
+    l = add(key);
+    l->bytes = bytes;
+    if (!*blob) {
+        *blob = malloc(sizeof **blob + bytes);
+        if (!*blob)
+            abort();
+        (*blob)->references = 1; /* the caller's */
+        memcpy((*blob)->bytes, data, bytes);
+    }
+    (*blob)->references++;
+    l->data = *blob;
+}
+
+static void on_p2p(struct daemon *d, uint32_t from, struct bytes_reader *b)
+{
+    (void)from;
+    struct channel_key key = {0};
+    key.global = (int32_t)bytes_get_u32(b);
+    key.from = (int32_t)bytes_get_u32(b);
+    key.to = (int32_t)bytes_get_u32(b);
+    key.sequence = bytes_get_u32(b);
+    uint64_t bytes = bytes_get_u64(b);
+    const void *data = bytes_get(b, bytes);
+    struct blob *blob = NULL;
+    if (data && d->phase == PHASE_CAPTURE && !d->stopping)
+        take_send(d, &key, data, bytes, &blob);
+    release(blob);
+}
+
+struct sending {
+    struct daemon *daemon;
+    struct group *group;
+    uint32_t part;
+    struct blob *blob; /* one reference, once it was kept */
+};
+
+static void send_message(void *arg, int32_t from, int32_t to)
+{
+    struct sending *s = arg;
+    struct daemon *d = s->daemon;
+    const struct group *g = s->group;
+    const struct msg_part *p = &g->parts[s->part];
+    struct channel_key key = {g->rank->comms[g->comm].global, from, to, g->sequence[s->part]};
+    uint32_t node = place_capture_node(d->conf, (uint32_t)d->graph->comms[key.global].ranks[to]);
+    const void *data = g->rank->region + p->in_offset;
+    if (node == d->conf->node) {
+        take_send(d, &key, data, p->in_bytes, &s->blob);
+        return;
+    }
+    struct bytes b = {0};
+    bytes_put_u32(&b, (uint32_t)key.global);
+    bytes_put_u32(&b, (uint32_t)key.from);
+    bytes_put_u32(&b, (uint32_t)key.to);
+    bytes_put_u32(&b, key.sequence);
+    bytes_put_u64(&b, p->in_bytes);
+    bytes_put(&b, data, p->in_bytes);
+    link_send(d, node, LINK_P2P, &b);
+    bytes_free(&b);
+}
+
+void channel_send(struct daemon *d, struct group *g, uint32_t part)
+{
+    struct sending s = {.daemon = d, .group = g, .part = part};
+    folding_send(d, g, part, send_message, &s);
+    release(s.blob);
+}
+
+static void look_for_left(struct daemon *d, const struct letter *l)
+{
+    int from = d->graph->comms[l->key.global].ranks[l->key.from];
+    if (has_left && l->group && has_left[from])
+        daemon_fail(d, PRISM_EXIT_RANK, "rank %d has ended, but rank %u waits for it in Recv", from, l->group->rank->number);
+}
+
+void channel_rank_left(struct daemon *d, uint32_t rank)
+{
+    if (!has_left)
+        has_left = calloc(d->conf->world, 1);
+    if (!has_left)
+        abort();
+    has_left[rank] = 1;
+    for (struct letter *l = letters; l && !d->stopping; l = l->hh.next)
+        look_for_left(d, l);
+}
+
+void channel_recv(struct daemon *d, struct group *g, uint32_t part)
+{
+    const struct msg_part *p = &g->parts[part];
+    const struct membership *m = &g->rank->comms[g->comm];
+    struct channel_key key = {m->global, p->peer, m->rank, g->sequence[part]};
+    struct letter *l = find(&key);
+    if (!l) {
+        l = add(&key);
+        l->group = g;
+        l->part = part;
+        look_for_left(d, l);
+        return;
+    }
+    if (!deliver(d, g, part, l->data->bytes, l->bytes, p->peer))
+        drop(l);
+}
+
+void channel_begin(channel_delivered delivered)
+{
+    on_delivered = delivered;
+    link_on(LINK_P2P, on_p2p);
+}
+
+void channel_end(void)
+{
+    struct letter *l, *next;
+    HASH_ITER(hh, letters, l, next)
+        drop(l);
+    free(has_left);
+    has_left = NULL;
+}

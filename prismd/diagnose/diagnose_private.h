@@ -1,0 +1,45 @@
+/* diagnose_private.h - what the files of diagnose.h share: operations of a rank by communicator and order, and words. */
+#ifndef PRISM_PRISMD_DIAGNOSE_PRIVATE_H
+#define PRISM_PRISMD_DIAGNOSE_PRIVATE_H
+
+#include "graph/feeds.h"
+#include "prismd/diagnose/diagnose.h"
+
+#define NO_NODE UINT32_MAX
+
+struct diagnosing {
+    const struct graph *g;
+    const struct diagnose_options *options;
+    struct diagnosis *out;
+};
+
+void finding_add(struct diagnosing *x, enum finding_kind kind, uint32_t rank, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+
+static inline bool is_collective(const struct graph_part *p)
+{
+    return graph_feeds(p->op) < GRAPH_FEEDS_SEND;
+}
+
+/* The rank's own number of a global communicator; UINT32_MAX: it is no member. */
+uint32_t diagnose_local(const struct graph *g, uint32_t rank, int32_t global);
+
+/* A buffer of words; all return it. */
+typedef char words[400];
+void words_put(words out, const char *fmt, ...) __attribute__((format(printf, 2, 3))); /* at its end, cut to fit */
+/* "ranks 0-3,8 (5)", at most a few ranges. */
+const char *words_ranks(words out, const uint32_t *ranks, uint32_t n);
+/* "AllReduce of 4096 x bf16", with root, or with the other side of a message. */
+const char *words_part(words out, const struct graph *g, int32_t global, const struct graph_part *part);
+/* "iteration 3, micro-batch 2, node 17": as far as known. */
+const char *words_place(words out, const struct graph *g, uint32_t rank, uint32_t node);
+/* "communicator 4 (8 ranks: 0-7)" */
+const char *words_comm(words out, const struct graph *g, int32_t global);
+
+/* diagnose_match.c: question 1, and the first half of 3. */
+void diagnose_match(struct diagnosing *x);
+void diagnose_unmatched(struct diagnosing *x);
+/* diagnose_wait.c: question 2, and the second half of 3. False: the graph cannot be played at all. */
+bool diagnose_waits(struct diagnosing *x);
+
+#endif

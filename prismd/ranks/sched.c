@@ -1,0 +1,187 @@
+#include "prismd/ranks/sched.h"
+
+#include <stdlib.h>
+
+#include "common/clock.h"
+#include "prismd/switching/movers.h"
+#include "prismd/ranks/rank.h"
+#include "prismd/gates/watch.h"
+
+/* One node, one scheduler. */
+static uint32_t bound;
+static uint32_t running;
+static struct rank *ready_head, *ready_tail; /* ranks to start or with held gates, first come first served */
+
+static bool has_room(void)
+{
+    return !bound || running < bound;
+}
+
+static void set_running(struct rank *r)
+{
+    if (r->state == RANK_RUNNING)
+        return;
+    r->state = RANK_RUNNING;
+    r->running_since_ns = clock_now_ns();
+    running++;
+}
+
+static void queue(struct rank *r)
+{
+    if (r->queued)
+        return;
+    r->queued = true;
+    r->next_ready = NULL;
+    if (ready_head)
+        ready_tail->next_ready = r;
+    else
+        ready_head = r;
+    ready_tail = r;
+}
+
+static void run(struct daemon *d, struct rank *r)
+{
+    if (r->pid) {
+        set_running(r);
+        for (struct group *g = r->groups; g; g = g->next_of_rank)
+            if (g->arrived && !g->opened && g->open_at_ns < 0) {
+                g->open_at_ns = 0;
+                watch_open_at(d->watch, g, 0);
+            }
+        return;
+    }
+    struct prism_error err = {0};
+    if (rank_start(r, &err))
+        daemon_fail(d, err.code, "%s", err.text);
+    else
+        running++;
+}
+
+static void fill(struct daemon *d)
+{
+    while (ready_head && has_room() && !d->stopping) {
+        struct rank *r = ready_head;
+        ready_head = r->next_ready;
+        r->queued = false;
+        run(d, r);
+    }
+}
+
+void sched_begin(struct daemon *d, uint32_t runnable)
+{
+    (void)d;
+    bound = runnable;
+    running = 0;
+    ready_head = ready_tail = NULL;
+}
+
+void sched_want_start(struct daemon *d, struct rank *r)
+{
+    if (movers_may_start(d, r))
+        sched_may_start(d, r);
+}
+
+void sched_may_start(struct daemon *d, struct rank *r)
+{
+    queue(r);
+    fill(d);
+}
+
+static bool has_held_gate(const struct rank *r)
+{
+    for (const struct group *g = r->groups; g; g = g->next_of_rank)
+        if (g->arrived && !g->opened && g->open_at_ns < 0)
+            return true;
+    return false;
+}
+
+void sched_is_in(struct daemon *d, struct rank *r)
+{
+    if (r->state == RANK_ENDED || !has_held_gate(r))
+        return;
+    if (r->state == RANK_RUNNING)
+        run(d, r);
+    else
+        sched_may_start(d, r);
+}
+
+void sched_open(struct daemon *d, struct group *g)
+{
+    struct rank *r = g->rank;
+    if (!movers_gate_ready(d, r)) {
+        g->open_at_ns = -1; /* held until the rank's memory is back */
+        return;
+    }
+    if (r->state == RANK_RUNNING || has_room()) {
+        set_running(r);
+        watch_open_at(d->watch, g, 0);
+        return;
+    }
+    g->open_at_ns = -1; /* held until the rank is scheduled */
+    queue(r);
+}
+
+static void leave_running(struct rank *r, enum rank_state state)
+{
+    if (r->state == RANK_RUNNING && running)
+        running--;
+    r->state = state;
+}
+
+void sched_blocked(struct daemon *d, struct rank *r)
+{
+    if (r->state != RANK_RUNNING)
+        return;
+    leave_running(r, RANK_BLOCKED);
+    fill(d);
+    movers_look(d, r);
+}
+
+void sched_arrived(struct daemon *d, struct rank *r)
+{
+    movers_look(d, r);
+}
+
+void sched_opened(struct daemon *d, struct rank *r)
+{
+    movers_gate_opened(d, r);
+}
+
+void sched_running(struct daemon *d, struct rank *r)
+{
+    (void)d;
+    if (r->state == RANK_BLOCKED)
+        set_running(r);
+}
+
+void sched_ended(struct daemon *d, struct rank *r)
+{
+    /* rank_reaped has set ENDED already: count by what it was. */
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < d->conf->world; i++)
+        if (d->ranks[i] && d->ranks[i]->state == RANK_RUNNING)
+            n++;
+    running = n;
+    movers_rank_ended(d, r);
+    fill(d);
+}
+
+void sched_tick(struct daemon *d)
+{
+    movers_tick(d);
+    if (!bound || !ready_head)
+        return;
+    int64_t now = clock_now_ns(), limit = now - SCHED_QUIET_MS * 1000000LL, start_limit = now - SCHED_START_MS * 1000000LL;
+    for (uint32_t i = 0; i < d->conf->world; i++) {
+        struct rank *r = d->ranks[i];
+        if (r && r->state == RANK_RUNNING && r->running_since_ns < (r->hello || !d->board ? limit : start_limit))
+            leave_running(r, RANK_BLOCKED);
+    }
+    fill(d);
+}
+
+void sched_end(struct daemon *d)
+{
+    (void)d;
+    ready_head = ready_tail = NULL;
+}

@@ -1,0 +1,589 @@
+#include "prismd/replay/emulate.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "coll/types.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "graph/run.h"
+#include "prismd/assistants/assist.h"
+#include "prismd/assistants/ballast.h"
+#include "prismd/predict/duration.h"
+#include "prismd/predict/durations.h"
+#include "prismd/link/link.h"
+#include "prismd/replay/live.h"
+#include "prismd/capture/membership.h"
+#include "prismd/ranks/rank.h"
+#include "prismd/gates/watch.h"
+#include "trace/payload.h"
+
+/* An arrival that came before every live rank had its first: the replay begins with the last of those. */
+struct held {
+    uint32_t rank, comm, ordinal;
+    int64_t start_ns;
+    struct graph_part *parts; /* owned */
+    uint32_t nparts;
+};
+
+/* Context of the graph's callbacks. The model comes first: duration_ns wants a struct duration_model. */
+struct run_context {
+    struct duration_model model;
+    struct daemon *daemon;
+};
+
+static struct {
+    struct graph_run *run;
+    struct run_context context;
+    struct payload_reader *payloads;
+    struct prefetch *prefetch; /* where recorded results are delivered */
+    struct durations *durations; /* measured in calibration */
+    uint8_t *external;   /* by world rank: runs in this phase */
+    uint8_t *has_arrived; /* by world rank: first gate, or ended */
+    uint32_t waiting_for; /* live ranks without first gate */
+    uint32_t not_left;    /* live ranks of all nodes that have not ended */
+    int64_t t0_ns; /* the last of their first arrivals: equal on every node, as each rank's first arrival is one event */
+    bool begun;
+    struct held *held;
+    uint32_t nheld, held_cap;
+    double *pacing_us;
+    uint32_t npacing, pacing_cap;
+    uint64_t size_changes;
+    uint32_t first_change; /* iteration (from 0) of the first group whose sizes were not the recorded ones */
+    struct bytes scratch;
+} em;
+
+static struct live *live_of(const struct rank *r)
+{
+    return r->phase_data;
+}
+
+static int64_t lag_out_ns(const struct daemon *d, const struct rank *r)
+{
+    const struct pace_lag *lag = &live_of(r)->lag_out;
+    return d->transport == TRANSPORT_NCCL ? pace_lag_low_ns(lag) : pace_lag_ns(lag);
+}
+
+/* --- communicators: as recorded --- */
+
+static int answer_ready(struct daemon *d, struct rank *r, uint32_t comm)
+{
+    const struct graph_rank *g = &d->graph->ranks[r->number];
+    if (comm >= g->ncomms)
+        return daemon_fail(d, PRISM_EXIT_DIVERGED,
+                           "rank %u makes communicator %u, but made only %u in capture; was the code changed? capture again",
+                           r->number, comm, g->ncomms);
+    struct msg_comm_ready ready = {.comm = comm};
+    if (g->comms[comm].global >= 0) {
+        const struct graph_comm *c = &d->graph->comms[g->comms[comm].global];
+        ready.size = (int32_t)c->size;
+        ready.rank = g->comms[comm].rank;
+        rank_comm_made(r, comm, g->comms[comm].global, ready.size, ready.rank);
+        if (assist_join(d, r, comm, &ready))
+            return 0;
+    } else {
+        rank_comm(r, comm)->used = true;
+    }
+    ballast_ask(r, &ready);
+    rank_send_ready(r, &ready, NULL);
+    return 0;
+}
+
+static int on_comm_init(struct daemon *d, struct rank *r, const struct msg_comm_init *m)
+{
+    const struct graph_rank *g = &d->graph->ranks[r->number];
+    if (m->comm < g->ncomms && g->comms[m->comm].global >= 0) {
+        const struct graph_comm *c = &d->graph->comms[g->comms[m->comm].global];
+        if ((int32_t)c->size != m->size || g->comms[m->comm].rank != m->rank)
+            return daemon_fail(d, PRISM_EXIT_DIVERGED,
+                               "rank %u: communicator %u is rank %d of %d now and was rank %d of %u in capture; capture again",
+                               r->number, m->comm, m->rank, m->size, g->comms[m->comm].rank, c->size);
+    }
+    return answer_ready(d, r, m->comm);
+}
+
+static int on_comm_split(struct daemon *d, struct rank *r, const struct msg_comm_split *m)
+{
+    return answer_ready(d, r, m->comm);
+}
+
+static void on_comm_free(struct daemon *d, struct rank *r, const struct msg_comm_free *m)
+{
+    assist_freed(d, r, m->comm);
+}
+
+/* --- delivery of recorded results --- */
+
+static size_t part_out_bytes(const struct graph_part *p, int32_t rank, int32_t size)
+{
+    return coll_output_count(p->op, p->count, rank, p->peer, size) * coll_datatype_size(p->datatype);
+}
+
+static int report_divergence(struct daemon *d, const struct group *g, const struct graph_node *n, const char *how)
+{
+    const struct graph_part *p = &d->graph->ranks[g->rank->number].parts[n->first_part];
+    const struct msg_part *q = &g->parts[0];
+    const char *hint = "was the code changed since capture? capture again, or use --prism-on-divergence=warn";
+    if (d->conf->on_divergence == CONF_WARN) {
+        log_warn("rank %u: %s on communicator %u (group %u): expected %s of %llu x %s, saw %s of %llu x %s", g->rank->number,
+                 how, g->comm, g->ordinal, prism_op_name(p->op), (unsigned long long)p->count,
+                 coll_datatype_name(p->datatype), prism_op_name(q->op), (unsigned long long)q->count,
+                 coll_datatype_name(q->datatype));
+        return 0;
+    }
+    return daemon_fail(d, PRISM_EXIT_DIVERGED,
+                       "rank %u: %s: expected %s of %llu x %s on communicator %u (group %u), saw %s of %llu x %s; %s",
+                       g->rank->number, how, prism_op_name(p->op), (unsigned long long)p->count,
+                       coll_datatype_name(p->datatype), g->comm, g->ordinal, prism_op_name(q->op),
+                       (unsigned long long)q->count, coll_datatype_name(q->datatype), hint);
+}
+
+/* Sizes may differ (they are live); kinds of operations may not. Parts beyond the recorded ones are p2p to other peers
+ * of a data-dependent exchange. */
+static bool same_kind(const struct graph_part *p, const struct msg_part *q)
+{
+    bool p2p = p->op == PRISM_OP_SEND || p->op == PRISM_OP_RECV;
+    bool q2q = q->op == PRISM_OP_SEND || q->op == PRISM_OP_RECV;
+    return p2p && q2q ? p->datatype == q->datatype : p->op == q->op && p->datatype == q->datatype && p->redop == q->redop;
+}
+
+static uint64_t outputs_wanted(const struct group *g)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < g->nparts; i++)
+        bytes += g->parts[i].out_bytes;
+    return bytes;
+}
+
+static void deliver_parts(struct daemon *d, struct group *g, const struct graph_node *n, const uint8_t *data, size_t len)
+{
+    const struct graph_rank *r = &d->graph->ranks[g->rank->number];
+    const struct membership *m = &g->rank->comms[g->comm];
+    size_t at = 0;
+    bool changed = n->nparts != g->nparts;
+    for (uint32_t i = 0; i < g->nparts; i++) {
+        struct msg_part *q = &g->parts[i];
+        size_t recorded = i < n->nparts ? part_out_bytes(&r->parts[n->first_part + i], m->rank, m->size) : 0;
+        size_t have = recorded < len - at ? recorded : len - at;
+        size_t take = have < q->out_bytes ? have : q->out_bytes;
+        memcpy(g->rank->region + q->out_offset, data + at, take);
+        memset(g->rank->region + q->out_offset + take, 0, q->out_bytes - take);
+        changed |= recorded != q->out_bytes;
+        at += have;
+    }
+    em.size_changes += changed;
+}
+
+/* Sizes are made from data: the first difference is where the numbers' difference first turned a decision (a routing
+ * flip). */
+static void note_sizes(const struct daemon *d, const struct group *g)
+{
+    uint32_t ordinal;
+    const struct live *l = live_of(g->rank);
+    int64_t node = live_node_of(l, g->comm, g->ordinal, &ordinal);
+    if (node < 0 || !l->per_iteration || g->position < l->first_position)
+        return;
+    const struct graph_rank *r = &d->graph->ranks[g->rank->number];
+    const struct graph_node *n = &r->nodes[node];
+    bool changed = n->nparts != g->nparts;
+    for (uint32_t i = 0; i < g->nparts && !changed; i++)
+        changed = r->parts[n->first_part + i].count != g->parts[i].count;
+    uint32_t iteration = (g->position - l->first_position) / l->per_iteration;
+    if (changed && iteration < em.first_change)
+        em.first_change = iteration;
+}
+
+static int deliver(struct daemon *d, struct group *g)
+{
+    uint32_t ordinal;
+    int64_t node = live_node_of(live_of(g->rank), g->comm, g->ordinal, &ordinal);
+    if (node < 0)
+        return daemon_fail(d, PRISM_EXIT_DIVERGED, "rank %u: communicator %u was never used in capture; capture again",
+                           g->rank->number, g->comm);
+    const struct graph_rank *r = &d->graph->ranks[g->rank->number];
+    const struct graph_node *n = &r->nodes[node];
+    if (!same_kind(&r->parts[n->first_part], &g->parts[0]) && report_divergence(d, g, n, "another operation than in capture"))
+        return -1;
+    if (!outputs_wanted(g))
+        return 0;
+    size_t len;
+    void *ready = prefetch_take(em.prefetch, g->rank->number, (uint32_t)node, &len);
+    if (ready) {
+        deliver_parts(d, g, n, ready, len);
+        watch_mark_ready(g);
+        free(ready);
+        return 0;
+    }
+    struct payload_key key = {g->rank->number, g->comm, ordinal, PAYLOAD_OUTPUT};
+    int64_t size = payload_reader_size(em.payloads, key);
+    struct prism_error err = {0};
+    bytes_clear(&em.scratch);
+    if (size > 0) {
+        bytes_reserve(&em.scratch, (size_t)size);
+        if (payload_reader_get(em.payloads, key, em.scratch.data, (size_t)size, &err) != size)
+            return daemon_fail(d, err.code ? err.code : PRISM_EXIT_TRACE, "%s", err.text);
+    } else if (size < 0 && d->conf->payload == CONF_FULL) {
+        return daemon_fail(d, PRISM_EXIT_TRACE, "rank %u: the trace has no payload for group %u of communicator %u; capture again",
+                           g->rank->number, ordinal, g->comm);
+    }
+    deliver_parts(d, g, n, em.scratch.data, size > 0 ? (size_t)size : 0);
+    watch_mark_ready(g);
+    return 0;
+}
+
+/* --- arrivals and releases --- */
+
+static void on_release(void *ctx, uint32_t rank, uint32_t comm, uint32_t ordinal, int64_t started_ns, int64_t end_ns)
+{
+    struct daemon *d = ((struct run_context *)ctx)->daemon;
+    struct rank *r = d->ranks[rank];
+    if (!r || r->state == RANK_ENDED)
+        return;
+    int64_t offset = link_clock_offset_ns(d, NULL);
+    for (struct group *g = r->groups; g; g = g->next_of_rank)
+        if (g->comm == comm && g->ordinal == ordinal && g->arrived && !g->opened) {
+            g->started_ns = started_ns - offset;
+            g->end_ns = end_ns - offset;
+            assist_released(d, rank, comm, ordinal, g->started_ns);
+            watch_open_at(d->watch, g, g->end_ns - lag_out_ns(d, r));
+            return;
+        }
+}
+
+static void on_comm_start(void *ctx, uint32_t rank, uint32_t n, uint32_t loop, int64_t start_ns)
+{
+    struct daemon *d = ((struct run_context *)ctx)->daemon;
+    assist_virtual_started(d, rank, n, loop, start_ns - link_clock_offset_ns(d, NULL));
+}
+
+static void feed(struct daemon *d, const struct held *h)
+{
+    struct prism_error err = {0};
+    if (graph_run_arrive(em.run, h->rank, h->comm, h->ordinal, h->start_ns, h->parts, h->nparts, &err))
+        daemon_fail(d, PRISM_EXIT_DIVERGED, "%s", err.text);
+}
+
+static void begin_when_all_are_here(struct daemon *d)
+{
+    if (em.begun || em.waiting_for)
+        return;
+    em.begun = true;
+    graph_run_begin(em.run, em.t0_ns);
+    for (uint32_t i = 0; i < em.nheld && !d->stopping; i++) {
+        feed(d, &em.held[i]);
+        free(em.held[i].parts);
+    }
+    em.nheld = 0;
+}
+
+static void note_arrived(uint32_t rank, int64_t start_ns)
+{
+    if (em.has_arrived[rank])
+        return;
+    em.has_arrived[rank] = 1;
+    em.waiting_for--;
+    if (start_ns > em.t0_ns)
+        em.t0_ns = start_ns;
+}
+
+static void take_arrival(struct daemon *d, struct held h)
+{
+    assist_arrived(d, h.rank, h.comm, h.ordinal, h.parts, h.nparts);
+    if (em.begun) {
+        feed(d, &h);
+        free(h.parts);
+        return;
+    }
+    if (em.nheld == em.held_cap) {
+        em.held_cap = em.held_cap ? em.held_cap * 2 : 64;
+        em.held = realloc(em.held, em.held_cap * sizeof *em.held);
+        if (!em.held)
+            abort();
+    }
+    em.held[em.nheld++] = h;
+    note_arrived(h.rank, h.start_ns);
+    begin_when_all_are_here(d);
+}
+
+static struct graph_part *live_parts(const struct group *g)
+{
+    struct graph_part *parts = calloc(g->nparts, sizeof *parts);
+    if (!parts)
+        abort();
+    for (uint32_t i = 0; i < g->nparts; i++)
+        parts[i] = (struct graph_part){.op = g->parts[i].op,
+                                       .datatype = g->parts[i].datatype,
+                                       .redop = g->parts[i].redop,
+                                       .peer = g->parts[i].peer,
+                                       .count = g->parts[i].count};
+    return parts;
+}
+
+static void on_group_arrived(struct daemon *d, struct group *g)
+{
+    if (d->stopping)
+        return;
+    struct live *l = live_of(g->rank);
+    struct held h = {g->rank->number, g->comm, g->ordinal,
+                     g->arrived_ns - pace_lag_ns(&l->lag_in) + link_clock_offset_ns(d, NULL), live_parts(g), g->nparts};
+    live_position_arrived(l, g->position, g->arrived_ns);
+    struct bytes b = {0};
+    bytes_put_u32(&b, h.rank);
+    bytes_put_u32(&b, h.comm);
+    bytes_put_u32(&b, h.ordinal);
+    bytes_put_u64(&b, (uint64_t)h.start_ns);
+    bytes_put_u32(&b, h.nparts);
+    bytes_put(&b, h.parts, h.nparts * sizeof *h.parts);
+    link_broadcast(d, LINK_START, &b);
+    bytes_free(&b);
+    take_arrival(d, h);
+}
+
+static void on_start(struct daemon *d, uint32_t from, struct bytes_reader *b)
+{
+    (void)from;
+    struct held h = {0};
+    h.rank = bytes_get_u32(b);
+    h.comm = bytes_get_u32(b);
+    h.ordinal = bytes_get_u32(b);
+    h.start_ns = (int64_t)bytes_get_u64(b);
+    h.nparts = bytes_get_u32(b);
+    const void *parts = bytes_get(b, (size_t)h.nparts * sizeof *h.parts);
+    if (!parts || d->stopping || !em.run || h.rank >= d->conf->world)
+        return;
+    h.parts = malloc(h.nparts * sizeof *h.parts + 1);
+    if (!h.parts)
+        abort();
+    memcpy(h.parts, parts, h.nparts * sizeof *h.parts);
+    take_arrival(d, h);
+}
+
+static void on_opened(struct daemon *d, struct group *g)
+{
+    struct live *l = live_of(g->rank);
+    if (!l)
+        return;
+    struct live_gate *gate = live_gate(l, g->node);
+    *gate = (struct live_gate){g->node, true, g->arrived_ns, g->open_at_ns, g->end_ns};
+    int64_t end = g->open_at_ns + lag_out_ns(d, g->rank);
+    live_position_ended(l, g->position, end > g->end_ns ? end : g->end_ns);
+}
+
+static void add_pacing(double us)
+{
+    if (em.npacing == em.pacing_cap) {
+        em.pacing_cap = em.pacing_cap ? em.pacing_cap * 2 : 1024;
+        em.pacing_us = realloc(em.pacing_us, em.pacing_cap * sizeof *em.pacing_us);
+        if (!em.pacing_us)
+            abort();
+    }
+    em.pacing_us[em.npacing++] = us;
+}
+
+static void on_times(struct daemon *d, struct rank *r, const struct msg_time *times, uint32_t n)
+{
+    (void)d;
+    struct live *l = live_of(r);
+    if (!l)
+        return;
+    if (l->measured)
+        measured_times(l->measured, times, n);
+    for (uint32_t i = 0; i < n; i++) {
+        struct live_gate *gate = live_gate(l, times[i].index);
+        if (!gate->used || gate->node != times[i].index)
+            continue;
+        gate->used = false;
+        pace_lag_add(&l->lag_in, gate->seen_ns - times[i].pre_ns);
+        pace_lag_add(&l->lag_out, times[i].post_ns - gate->go_ns);
+        add_pacing(fabs((double)(times[i].post_ns - gate->end_ns)) / 1e3);
+    }
+}
+
+static void on_node(struct daemon *d, struct rank *r, const struct msg_node *m, struct group *g)
+{
+    struct live *l = live_of(r);
+    if (l->measured)
+        measured_node(l->measured, m, g ? g->ordinal : 0);
+    if (!g)
+        return;
+    note_sizes(d, g);
+    if (deliver(d, g) || d->transport != TRANSPORT_NCCL)
+        return;
+    struct graph_part *parts = live_parts(g);
+    assist_announced(d, r->number, g->comm, g->ordinal, parts, g->nparts);
+    free(parts);
+}
+
+static void on_left(struct daemon *d, uint32_t from, struct bytes_reader *b)
+{
+    (void)d;
+    (void)from;
+    (void)b;
+    if (em.not_left)
+        em.not_left--;
+}
+
+bool emulate_may_end(const struct daemon *d)
+{
+    return d->transport != TRANSPORT_NCCL || !em.not_left;
+}
+
+static void on_ended(struct daemon *d, struct rank *r)
+{
+    if (d->transport == TRANSPORT_NCCL) {
+        struct bytes b = {0};
+        bytes_put_u32(&b, r->number);
+        link_announce(d, LINK_LEFT, &b);
+        bytes_free(&b);
+    }
+    /* A rank that ends without a gate must not hold up the others' beginning; that it left is for the graph to show. */
+    if (!d->stopping && em.has_arrived) {
+        note_arrived(r->number, 0);
+        begin_when_all_are_here(d);
+    }
+}
+
+const struct phase_ops emulate_ops = {
+    .name = "emulate",
+    .comm_init = on_comm_init,
+    .comm_split = on_comm_split,
+    .comm_free = on_comm_free,
+    .node = on_node,
+    .arrived = on_group_arrived,
+    .opened = on_opened,
+    .times = on_times,
+    .ended = on_ended,
+};
+
+static void start_prefetch(struct daemon *d, const uint32_t *live, uint32_t nlive)
+{
+    uint32_t *here = malloc((nlive + 1u) * sizeof *here), n = 0;
+    if (!here)
+        abort();
+    for (uint32_t i = 0; i < nlive; i++)
+        if (d->ranks[live[i]])
+            here[n++] = live[i];
+    if (d->transport == TRANSPORT_PACED || d->phase == PHASE_CALIBRATE)
+        em.prefetch = prefetch_create(d->graph, em.payloads, here, n, d->conf->prefetch);
+    free(here);
+}
+
+/* Absent ranks end as recorded. Where nothing was recorded behind the last iteration (--prism-iterations ended capture),
+ * they go on with it as long as the live ones do. */
+static bool has_teardown(const struct graph *g)
+{
+    for (uint32_t i = 0; i < g->world; i++) {
+        const struct graph_rank *r = &g->ranks[i];
+        for (uint32_t k = r->niterations ? r->iterations[r->niterations] : r->nnodes; k < r->nnodes; k++)
+            if (r->nodes[k].kind == GRAPH_COMM)
+                return true;
+    }
+    return false;
+}
+
+int emulate_begin(struct daemon *d, const uint32_t *live, uint32_t nlive, struct prism_error *err)
+{
+    memset(&em, 0, sizeof em);
+    em.first_change = UINT32_MAX;
+    em.external = calloc(d->conf->world, 1);
+    em.has_arrived = calloc(d->conf->world, 1);
+    if (!em.external || !em.has_arrived)
+        abort();
+    for (uint32_t i = 0; i < nlive; i++)
+        em.external[live[i]] = 1;
+    em.waiting_for = em.not_left = nlive;
+    em.context.daemon = d;
+    duration_model_init(&em.context.model, d->graph, d->network);
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/durations.json", d->conf->trace);
+    if (!(em.durations = durations_load(path, err)))
+        return -1;
+    em.context.model.measured = em.durations;
+    em.payloads = payload_reader_open(d->conf->trace, d->trace_nodes, err);
+    if (!em.payloads)
+        return -1;
+    struct graph_run_ops ops = {.duration_ns = duration_ns,
+                                .send_is_eager = duration_send_is_eager,
+                                .on_release = on_release,
+                                .on_comm_start = d->transport == TRANSPORT_NCCL ? on_comm_start : NULL,
+                                .ctx = &em.context};
+    struct graph_run_options options = {
+        .external = em.external, .iterations = has_teardown(d->graph) ? 0 : UINT32_MAX, .lookahead = 2};
+    em.run = graph_run_create(d->graph, &ops, &options);
+    if (!em.run)
+        return prism_error_set(err, PRISM_EXIT_TRACE, "the graph in %s is not consistent; capture again", d->conf->trace);
+    start_prefetch(d, live, nlive);
+    link_on(LINK_START, on_start);
+    link_on(LINK_LEFT, on_left);
+    for (uint32_t i = 0; i < nlive; i++)
+        if (d->ranks[live[i]])
+            d->ranks[live[i]]->phase_data = live_create(d->graph, live[i], d->phase == PHASE_CALIBRATE);
+    return ballast_begin(d, err) ? -1 : assist_begin(d, live, nlive, err);
+}
+
+struct emulate_result emulate_rank_result(const struct daemon *d, uint32_t rank)
+{
+    const struct live *l = d->ranks[rank] ? live_of(d->ranks[rank]) : NULL;
+    return l ? (struct emulate_result){l->seconds, l->iterations} : (struct emulate_result){0};
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+const double *emulate_pacing_us(uint32_t *n)
+{
+    if (em.npacing)
+        qsort(em.pacing_us, em.npacing, sizeof *em.pacing_us, by_value);
+    *n = em.npacing;
+    return em.pacing_us;
+}
+
+struct prefetch_counts emulate_prefetch_counts(void)
+{
+    return prefetch_counts(em.prefetch);
+}
+
+uint32_t emulate_first_change(void)
+{
+    return em.first_change;
+}
+
+uint64_t emulate_size_changes(void)
+{
+    return em.size_changes + assist_size_changes();
+}
+
+void emulate_end(struct daemon *d)
+{
+    assist_end(d);
+    ballast_end();
+    for (uint32_t i = 0; i < d->conf->world; i++) {
+        struct rank *r = d->ranks[i];
+        if (!r || !r->phase_data)
+            continue;
+        struct live *l = live_of(r);
+        if (l->measured && !d->failure.code)
+            measured_to_works(l->measured, d->graph, r->number);
+        live_destroy(l);
+        r->phase_data = NULL;
+    }
+    graph_run_destroy(em.run);
+    duration_model_clear(&em.context.model);
+    durations_destroy(em.durations);
+    prefetch_destroy(em.prefetch);
+    payload_reader_close(em.payloads);
+    for (uint32_t i = 0; i < em.nheld; i++)
+        free(em.held[i].parts);
+    free(em.held);
+    free(em.external);
+    free(em.has_arrived);
+    free(em.pacing_us);
+    bytes_free(&em.scratch);
+    memset(&em, 0, sizeof em);
+}

@@ -1,0 +1,33 @@
+/* emulate.h - calibration and emulation: some ranks run, the others are replayed around them.
+ *
+ * A live rank's gate arrives; the graph (graph/run.h) says when its operation may end; the watch thread opens the gate then. Its outputs
+ * come from the payload store. Every node replays the whole world for its own live ranks; arrivals cross nodes.
+ */
+#ifndef PRISM_PRISMD_EMULATE_H
+#define PRISM_PRISMD_EMULATE_H
+
+#include "prismd/daemon.h"
+#include "prismd/replay/prefetch.h"
+
+extern const struct phase_ops emulate_ops;
+
+/* live: world ranks that run in this phase, all nodes'. d->graph has been read. */
+int emulate_begin(struct daemon *d, const uint32_t *live, uint32_t nlive, struct prism_error *err);
+/* Other nodes' ranks need nothing of this node any more (assistants serve all nodes). */
+bool emulate_may_end(const struct daemon *d);
+/* Calibration: works of this node's ranks have been put into d->graph when this returns. */
+void emulate_end(struct daemon *d);
+
+/* What the report says about a rank of this node (after its end, before emulate_end). Iteration i took seconds[i]. */
+struct emulate_result {
+    double *seconds; /* owned by emulate */
+    uint32_t iterations;
+};
+struct emulate_result emulate_rank_result(const struct daemon *d, uint32_t rank);
+/* |actual - intended end| of every gate, microseconds, sorted; n of them. Owned by emulate. */
+const double *emulate_pacing_us(uint32_t *n);
+struct prefetch_counts emulate_prefetch_counts(void);
+uint32_t emulate_first_change(void); /* iteration (from 0) of the first such group; UINT32_MAX = none */
+uint64_t emulate_size_changes(void); /* groups whose sizes differed from the recorded ones */
+
+#endif

@@ -1,0 +1,118 @@
+#include "prismd/replay/live.h"
+
+#include <stdlib.h>
+
+static void count_iterations(struct live *l, const struct graph_rank *r)
+{
+    if (!r->niterations)
+        return;
+    uint32_t before = 0, within = 0;
+    for (uint32_t i = 0; i < r->nnodes; i++) {
+        if (r->nodes[i].kind != GRAPH_COMM)
+            continue;
+        if (i < r->iterations[0])
+            before++;
+        else if (i < r->iterations[1])
+            within++;
+    }
+    l->first_position = before;
+    l->per_iteration = within;
+}
+
+static void index_groups(struct live *l, const struct graph_rank *r)
+{
+    uint32_t begin = r->niterations ? r->iterations[r->niterations - 1] : 0;
+    uint32_t end = r->niterations ? r->iterations[r->niterations] : r->nnodes;
+    l->ncomms = r->ncomms;
+    l->comms = calloc(r->ncomms + 1u, sizeof *l->comms);
+    if (!l->comms)
+        abort();
+    for (uint32_t i = 0; i < r->nnodes; i++)
+        if (r->nodes[i].kind == GRAPH_COMM && r->nodes[i].comm < r->ncomms)
+            l->comms[r->nodes[i].comm].ngroups++;
+    for (uint32_t c = 0; c < r->ncomms; c++) {
+        l->comms[c].nodes = malloc((l->comms[c].ngroups + 1u) * sizeof(uint32_t));
+        if (!l->comms[c].nodes)
+            abort();
+        l->comms[c].ngroups = 0;
+    }
+    for (uint32_t i = 0; i < r->nnodes; i++) {
+        const struct graph_node *n = &r->nodes[i];
+        if (n->kind != GRAPH_COMM || n->comm >= r->ncomms)
+            continue;
+        struct live_comm *c = &l->comms[n->comm];
+        c->nodes[c->ngroups++] = i;
+        if (i < begin)
+            c->loop_begin = c->ngroups;
+        if (i < end)
+            c->loop_end = c->ngroups;
+    }
+}
+
+struct live *live_create(const struct graph *g, uint32_t rank, bool measure)
+{
+    const struct graph_rank *r = &g->ranks[rank];
+    struct live *l = calloc(1, sizeof *l);
+    if (!l)
+        abort();
+    if (measure)
+        l->measured = measured_create(r);
+    index_groups(l, r);
+    count_iterations(l, r);
+    return l;
+}
+
+void live_destroy(struct live *l)
+{
+    if (!l)
+        return;
+    measured_destroy(l->measured);
+    for (uint32_t c = 0; c < l->ncomms; c++)
+        free(l->comms[c].nodes);
+    free(l->comms);
+    free(l->seconds);
+    free(l);
+}
+
+int64_t live_node_of(const struct live *l, uint32_t comm, uint32_t ordinal, uint32_t *recorded_ordinal)
+{
+    if (comm >= l->ncomms || !l->comms[comm].ngroups)
+        return -1;
+    const struct live_comm *c = &l->comms[comm];
+    if (ordinal >= c->ngroups) {
+        if (c->loop_end <= c->loop_begin)
+            return -1;
+        ordinal = c->loop_begin + (ordinal - c->loop_end) % (c->loop_end - c->loop_begin);
+    }
+    *recorded_ordinal = ordinal;
+    return c->nodes[ordinal];
+}
+
+void live_position_arrived(struct live *l, uint32_t position, int64_t start_ns)
+{
+    if (!position && !l->first_position)
+        l->iteration_start_ns = start_ns;
+}
+
+void live_position_ended(struct live *l, uint32_t position, int64_t end_ns)
+{
+    if (!l->per_iteration)
+        return;
+    if (position + 1 == l->first_position)
+        l->iteration_start_ns = end_ns;
+    if (position < l->first_position || (position + 1 - l->first_position) % l->per_iteration)
+        return;
+    if (l->iterations == l->cap) {
+        l->cap = l->cap ? l->cap * 2 : 16;
+        l->seconds = realloc(l->seconds, l->cap * sizeof *l->seconds);
+        if (!l->seconds)
+            abort();
+    }
+    l->seconds[l->iterations++] = l->iteration_start_ns ? (double)(end_ns - l->iteration_start_ns) / 1e9 : 0;
+    l->iteration_start_ns = end_ns;
+}
+
+struct live_gate *live_gate(struct live *l, uint32_t node)
+{
+    return &l->gates[node % LIVE_GATES];
+}

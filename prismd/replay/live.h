@@ -1,0 +1,48 @@
+/* live.h - a rank that runs in calibration or emulation: its place in the recorded graph, iterations, pacing. */
+#ifndef PRISM_PRISMD_LIVE_H
+#define PRISM_PRISMD_LIVE_H
+
+#include "prismd/daemon.h"
+#include "prismd/gates/pace.h"
+#include "prismd/capture/record.h"
+
+#define LIVE_GATES 8192 /* remembered until their device times come */
+
+struct live_gate {
+    uint32_t node;
+    bool used;
+    int64_t seen_ns, go_ns, end_ns; /* arrival seen; go written; intended end */
+};
+
+/* Groups of one communicator of the rank, in order. */
+struct live_comm {
+    uint32_t *nodes; /* owned; node index of each recorded group */
+    uint32_t ngroups;
+    uint32_t loop_begin, loop_end; /* ordinals of the last recorded iteration */
+};
+
+struct live {
+    struct measured *measured; /* calibration; else NULL */
+    struct live_comm *comms;   /* owned */
+    uint32_t ncomms;
+    struct live_gate gates[LIVE_GATES];
+    struct pace_lag lag_in, lag_out;
+    uint32_t first_position; /* COMM nodes of set-up, before the first iteration */
+    uint32_t per_iteration;  /* COMM nodes of an iteration; 0 = no iterations found */
+    int64_t iteration_start_ns;
+    double *seconds; /* owned */
+    uint32_t iterations, cap;
+};
+
+struct live *live_create(const struct graph *g, uint32_t rank, bool measure);
+void live_destroy(struct live *l); /* NULL is fine */
+
+/* The recorded node that a group stands for, looping the last iteration; -1 = the communicator has none at all. */
+int64_t live_node_of(const struct live *l, uint32_t comm, uint32_t ordinal, uint32_t *recorded_ordinal);
+/* A gate was reached: the first one begins the first iteration when there is no set-up. */
+void live_position_arrived(struct live *l, uint32_t position, int64_t start_ns);
+/* A gate of that position ended: closes an iteration if it was its last. */
+void live_position_ended(struct live *l, uint32_t position, int64_t end_ns);
+struct live_gate *live_gate(struct live *l, uint32_t node);
+
+#endif

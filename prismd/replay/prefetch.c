@@ -1,0 +1,283 @@
+#include "prismd/replay/prefetch.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define AHEAD   1024u /* payloads of a rank in memory at most */
+#define BEHIND  64u   /* after so many that stood behind it, one that was not asked for is given up */
+#define NOWHERE UINT32_MAX
+
+struct item {
+    uint32_t node;
+    uint32_t passed; /* taken from behind it */
+    void *data;      /* owned */
+    size_t len;
+};
+
+/* One rank's groups in the order of issue. */
+struct line {
+    uint32_t rank;
+    struct payload_key *keys; /* owned */
+    uint32_t *nodes;          /* owned; the node of each */
+    uint32_t n, loop;         /* behind the last comes number `loop` */
+    uint32_t *place;          /* owned; by node: its number, NOWHERE = no group */
+    uint32_t nnodes;
+    uint32_t next;  /* number to be read */
+    uint32_t jumps; /* what was being read when one came is not wanted any more */
+    uint32_t dry;   /* numbers in a row that had nothing to read */
+    struct item *items; /* owned; AHEAD of them, oldest first */
+    uint32_t nitems;
+};
+
+struct prefetch {
+    struct payload_reader *payloads;
+    struct line *lines; /* owned */
+    uint32_t nlines;
+    size_t budget;
+    pthread_t thread;
+    pthread_mutex_t lock; /* guards all below and the lines' last five */
+    pthread_cond_t room;
+    bool stop;
+    size_t bytes; /* in items */
+    struct prefetch_counts counts;
+};
+
+static void *allocate(size_t n, size_t size)
+{
+    void *p = calloc(n ? n : 1, size);
+    if (!p)
+        abort();
+    return p;
+}
+
+/* --- lines --- */
+
+static void line_init(struct line *l, const struct graph_rank *r, uint32_t rank)
+{
+    uint32_t loop_node = r->niterations ? r->iterations[r->niterations - 1] : 0;
+    l->rank = rank;
+    l->nnodes = r->nnodes;
+    l->keys = allocate(r->nnodes, sizeof *l->keys);
+    l->nodes = allocate(r->nnodes, sizeof *l->nodes);
+    l->place = allocate(r->nnodes, sizeof *l->place);
+    l->items = allocate(AHEAD, sizeof *l->items);
+    for (uint32_t i = 0; i < r->nnodes; i++) {
+        const struct graph_node *node = &r->nodes[i];
+        l->place[i] = NOWHERE;
+        if (node->kind != GRAPH_COMM)
+            continue;
+        if (i < loop_node)
+            l->loop = l->n + 1;
+        l->keys[l->n] = (struct payload_key){rank, node->comm, node->ordinal, PAYLOAD_OUTPUT};
+        l->nodes[l->n] = i;
+        l->place[i] = l->n++;
+    }
+    if (l->loop >= l->n)
+        l->loop = 0;
+}
+
+static void line_clear(struct line *l)
+{
+    for (uint32_t i = 0; i < l->nitems; i++)
+        free(l->items[i].data);
+    free(l->items);
+    free(l->keys);
+    free(l->nodes);
+    free(l->place);
+}
+
+static uint32_t after(const struct line *l, uint32_t number)
+{
+    return number + 1 < l->n ? number + 1 : l->loop;
+}
+
+static void drop_item(struct prefetch *p, struct line *l, uint32_t i)
+{
+    p->bytes -= l->items[i].len;
+    l->nitems--;
+    memmove(&l->items[i], &l->items[i + 1], (l->nitems - i) * sizeof *l->items);
+}
+
+static struct line *line_of(const struct prefetch *p, uint32_t rank)
+{
+    for (uint32_t i = 0; i < p->nlines; i++)
+        if (p->lines[i].rank == rank)
+            return &p->lines[i];
+    return NULL;
+}
+
+/* --- the thread --- */
+
+/* The line with the fewest items that has something to read; NULL = none. */
+static struct line *neediest(const struct prefetch *p)
+{
+    struct line *best = NULL;
+    for (uint32_t i = 0; i < p->nlines; i++) {
+        struct line *l = &p->lines[i];
+        if (l->nitems < AHEAD && l->dry < l->n && (!best || l->nitems < best->nitems))
+            best = l;
+    }
+    return best;
+}
+
+/* The next payload of the line that fits into the budget at all; 0 = there is none. */
+static size_t find_next(const struct prefetch *p, struct line *l)
+{
+    for (; l->dry < l->n; l->dry++) {
+        int64_t size = payload_reader_size(p->payloads, l->keys[l->next]);
+        if (size > 0 && (uint64_t)size <= p->budget)
+            return (size_t)size;
+        l->next = after(l, l->next);
+    }
+    return 0;
+}
+
+/* With the lock held, given up while it reads. */
+static void read_next(struct prefetch *p, struct line *l, size_t size)
+{
+    uint32_t number = l->next, jumps = l->jumps;
+    pthread_mutex_unlock(&p->lock);
+    void *data = malloc(size);
+    bool good = data && payload_reader_get(p->payloads, l->keys[number], data, size, NULL) == (int64_t)size;
+    pthread_mutex_lock(&p->lock);
+    if (l->jumps != jumps) {
+        free(data);
+        return;
+    }
+    l->next = after(l, number);
+    if (!good) { /* the caller will find out why */
+        l->dry++;
+        free(data);
+        return;
+    }
+    l->dry = 0;
+    l->items[l->nitems++] = (struct item){l->nodes[number], 0, data, size};
+    p->bytes += size;
+}
+
+static void *prefetch_main(void *arg)
+{
+    struct prefetch *p = arg;
+    pthread_mutex_lock(&p->lock);
+    while (!p->stop) {
+        struct line *l = neediest(p);
+        size_t size = l ? find_next(p, l) : 0;
+        if (l && !size)
+            continue; /* it is dry now */
+        if (size && p->bytes + size <= p->budget)
+            read_next(p, l, size);
+        else
+            pthread_cond_wait(&p->room, &p->lock);
+    }
+    pthread_mutex_unlock(&p->lock);
+    return NULL;
+}
+
+/* --- the caller --- */
+
+static void give_up_passed(struct prefetch *p, struct line *l, uint32_t before)
+{
+    for (uint32_t i = before; i-- > 0;)
+        if (++l->items[i].passed > BEHIND) {
+            free(l->items[i].data);
+            drop_item(p, l, i);
+        }
+}
+
+/* The rank is elsewhere than was thought: begin anew behind what it asks for. */
+static void jump(struct prefetch *p, struct line *l, uint32_t number)
+{
+    while (l->nitems) {
+        free(l->items[l->nitems - 1].data);
+        drop_item(p, l, l->nitems - 1);
+    }
+    l->next = after(l, number);
+    l->jumps++;
+    l->dry = 0;
+}
+
+static void *take(struct prefetch *p, struct line *l, uint32_t node, size_t *len)
+{
+    uint32_t i = 0;
+    while (i < l->nitems && l->items[i].node != node)
+        i++;
+    if (i == l->nitems)
+        return NULL;
+    void *data = l->items[i].data;
+    *len = l->items[i].len;
+    drop_item(p, l, i);
+    give_up_passed(p, l, i);
+    return data;
+}
+
+void *prefetch_take(struct prefetch *p, uint32_t rank, uint32_t node, size_t *len)
+{
+    struct line *l = p ? line_of(p, rank) : NULL;
+    uint32_t number = l && node < l->nnodes ? l->place[node] : NOWHERE;
+    if (number == NOWHERE || payload_reader_size(p->payloads, l->keys[number]) <= 0)
+        return NULL;
+    pthread_mutex_lock(&p->lock);
+    void *data = take(p, l, node, len);
+    if (data) {
+        p->counts.hits++;
+    } else {
+        p->counts.misses++;
+        jump(p, l, number);
+    }
+    pthread_cond_signal(&p->room);
+    pthread_mutex_unlock(&p->lock);
+    return data;
+}
+
+struct prefetch_counts prefetch_counts(const struct prefetch *p)
+{
+    struct prefetch_counts counts = {0};
+    if (p) {
+        pthread_mutex_t *lock = (pthread_mutex_t *)(uintptr_t)&p->lock;
+        pthread_mutex_lock(lock);
+        counts = p->counts;
+        pthread_mutex_unlock(lock);
+    }
+    return counts;
+}
+
+struct prefetch *prefetch_create(const struct graph *g, struct payload_reader *payloads, const uint32_t *ranks,
+                                 uint32_t nranks, size_t budget)
+{
+    if (!budget || !nranks)
+        return NULL;
+    struct prefetch *p = allocate(1, sizeof *p);
+    p->payloads = payloads;
+    p->budget = budget;
+    p->nlines = nranks;
+    p->lines = allocate(nranks, sizeof *p->lines);
+    for (uint32_t i = 0; i < nranks; i++)
+        line_init(&p->lines[i], &g->ranks[ranks[i]], ranks[i]);
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_cond_init(&p->room, NULL);
+    if (!pthread_create(&p->thread, NULL, prefetch_main, p))
+        return p;
+    p->stop = true;
+    prefetch_destroy(p);
+    return NULL;
+}
+
+void prefetch_destroy(struct prefetch *p)
+{
+    if (!p)
+        return;
+    pthread_mutex_lock(&p->lock);
+    bool joined = p->stop; /* there never was a thread */
+    p->stop = true;
+    pthread_cond_signal(&p->room);
+    pthread_mutex_unlock(&p->lock);
+    if (!joined)
+        pthread_join(p->thread, NULL);
+    for (uint32_t i = 0; i < p->nlines; i++)
+        line_clear(&p->lines[i]);
+    pthread_mutex_destroy(&p->lock);
+    pthread_cond_destroy(&p->room);
+    free(p->lines);
+    free(p);
+}

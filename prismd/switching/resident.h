@@ -1,0 +1,89 @@
+/* resident.h - which ranks' memory is on a device in capture: the ledger and the policy of one device.
+ *
+ * Knows neither processes nor sockets nor clocks: prismd/switching/movers.c gives it events with the time and carries out what it
+ * decides, and tests play both. Called with the daemon's lock held.
+ *
+ * Ledger. A started rank's context stays on the device always; what it was granted counts while it is in, leaving or coming.
+ *     held     = contexts + granted(in, leaving, coming)      a GRANT or a start needs held + bytes <= capacity
+ *     promised = held - granted(leaving)                      a RESTORE needs promised + bytes <= capacity: the one that
+ *                                                             comes in takes memory as the other gives it up
+ *
+ * Demands are served in the order in which they were made, two at a time at most: memory for a rank that asked (WANT), the
+ * way back for one that has gates to open, asked for memory or says that its host cannot go on (WANT flag 2), a start.
+ * What a demand lacks is taken from victims: ranks without a gate to open whose streams stand at gates, or that wait for
+ * memory themselves, or that have been silent for RESIDENT_QUIET_NS (blocked in the store, a file, a long kernel). A rank
+ * that came back is left alone until it stands or waits again, RESIDENT_SETTLE_NS at most.
+ *
+ * No deadlock: (1) the first demand can be met when all others are out, since none is larger than resident_most(), and
+ * what is larger is refused; (2) every rank in memory becomes a victim after finite time: its ready gates are opened, and
+ * then it works, which others need not wait for the end of, or it is silent; waiting for memory is being silent; (3) a
+ * rank that is out without a demand of its own (work behind its park gates that others wait for, seen by nobody) comes in
+ * when there is no demand and the device has been silent, in turn, with growing intervals, so that waiting for another
+ * device is not spent on copying. So every rank is in again and again as long as nothing moves, and what can move does.
+ */
+#ifndef PRISM_PRISMD_RESIDENT_H
+#define PRISM_PRISMD_RESIDENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/mover.h"
+
+#define RESIDENT_STILL_NS  3000000LL    /* streams at gates, and so long no word from the host: a victim */
+#define RESIDENT_QUIET_NS  200000000LL  /* no word at all: a victim, too */
+#define RESIDENT_SETTLE_NS 1000000000LL
+#define RESIDENT_PARK_NS   5000000000LL /* a rank that has not parked by then is taken back (CANCEL) */
+#define RESIDENT_TURN_NS   10000000000LL /* longest interval of (3) */
+
+struct resident;
+
+/* What is known of a rank at this moment. */
+struct resident_look {
+    bool standing; /* it has operations under way, and every stream with one stands at its gate */
+    bool blocked;  /* its host waits */
+    int64_t active_ns; /* last sign of life */
+};
+
+/* What the policy has done; none may call back into it. */
+struct resident_calls {
+    void (*send)(void *arg, uint32_t rank, uint32_t type, uint64_t bytes, uint32_t flag); /* GRANT EVICT CANCEL RESTORE */
+    void (*start)(void *arg, uint32_t rank); /* the process may be started */
+    /* A rank that is out can never come in again, because of ranks that turned out not to be movable. */
+    void (*hopeless)(void *arg, uint32_t rank, uint64_t bytes);
+    struct resident_look (*look)(void *arg, uint32_t rank);
+};
+
+struct resident_setting {
+    uint64_t capacity; /* bytes that the ranks' memory and contexts may take */
+    uint64_t context;  /* bytes of device memory that a process takes for itself */
+    uint32_t ranks;    /* that will be started on the device */
+    uint64_t seed;     /* not 0: victims are picked at random, by this */
+};
+
+struct resident_counts {
+    uint64_t evictions, restorations, bytes_out, bytes_in, host_bytes, spilled_bytes, ranks_evicted, refused;
+    double seconds_out, seconds_in, seconds_parking, seconds_waiting;
+};
+
+void resident_add_counts(struct resident_counts *to, const struct resident_counts *more);
+
+struct resident *resident_create(const struct resident_setting *s, const struct resident_calls *calls, void *arg);
+void resident_destroy(struct resident *s); /* NULL is fine */
+
+/* Events. A rank is known from its want_start on; of others events are ignored. */
+void resident_want_start(struct resident *s, uint32_t rank, int64_t now);
+void resident_message(struct resident *s, const struct mover_message *m, int64_t now); /* of the mover */
+void resident_gate_ready(struct resident *s, uint32_t rank, int64_t now);
+void resident_gate_opened(struct resident *s, uint32_t rank, int64_t now);
+void resident_ended(struct resident *s, uint32_t rank, int64_t now);
+/* Something may have changed that makes a victim of a rank; also to be called every few milliseconds. */
+void resident_tick(struct resident *s, int64_t now);
+
+/* Gates of the rank may be opened now. */
+bool resident_is_in(const struct resident *s, uint32_t rank);
+/* Bytes that one rank may be granted at most. */
+uint64_t resident_most(const struct resident *s, uint32_t rank);
+uint64_t resident_capacity(const struct resident *s);
+const struct resident_counts *resident_count(const struct resident *s);
+
+#endif
