@@ -99,4 +99,12 @@ void fold_classes(const struct fold *f, struct graph *g);
  * far away (a ring, a pipeline). */
 bool fold_goes_to_all(const struct graph_part *parts, uint32_t nparts, int32_t self);
 
+/* 5. Replaying one replica for many. Exchange two places of a folded dimension at which no rank is external or has works of its own:
+ * communicators become communicators, and who waits for whom stays, as long as replicas meet only in collectives that wait for
+ * all. So what happens at the one place happens at the same times at the other, and the first such place of each dimension can
+ * be played for the others. as (world entries): by rank, the rank that is played for it, itself for those that are played
+ * (graph/run.h). Returns how many are. All of them (as[r] = r) where it is not so: messages between replicas, a root in a replica
+ * that is not played, groups of two replicas that are spread over nodes in two ways, other work. external may be NULL. */
+uint32_t fold_twins(const struct fold *f, const struct graph *g, const uint8_t *external, uint32_t *as);
+
 #endif

@@ -74,7 +74,8 @@ struct graph_run *graph_run_create(const struct graph *g, const struct graph_run
     run->ready = run->parked = run->free_waiter = run->free_external = NONE;
     run_setup(run, options);
     for (uint32_t i = 0; i < g->world; i++)
-        run->ranks[i].next_slot = next_group_slot(&run->ranks[i], 0, 0);
+        if (run_is_evaluated(run, i))
+            run->ranks[i].next_slot = next_group_slot(&run->ranks[i], 0, 0);
     set_allowed(run);
     return run;
 }
@@ -87,6 +88,7 @@ void graph_run_destroy(struct graph_run *run)
         run_rank_free(&run->ranks[i]);
     for (uint32_t i = 0; i < run->nexternals; i++)
         free(run->externals[i].live);
+    free(run->members);
     free(run->ranks);
     free(run->lines);
     free(run->table.places);
@@ -238,6 +240,8 @@ int graph_run_arrive(struct graph_run *run, uint32_t rank, uint32_t comm, uint32
 
 static int64_t slot_end(const struct graph_run *run, uint32_t rank, uint32_t slot)
 {
+    if (rank < run->graph->world && run->as)
+        rank = run->as[rank];
     if (rank >= run->graph->world || slot >= run->ranks[rank].nslots)
         return INT64_MIN;
     return run->ranks[rank].slots[slot];

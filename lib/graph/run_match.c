@@ -58,7 +58,7 @@ struct entering {
     struct graph_run *run;
     struct run_group *group;
     uint32_t number;     /* of the group */
-    uint32_t comm, size; /* global communicator */
+    uint32_t comm, size; /* global communicator; its evaluated members */
     int32_t self;
 };
 
@@ -124,8 +124,8 @@ bool run_match(struct graph_run *run, struct run_rank *r, uint32_t number, struc
 {
     const struct graph_node *node = &r->nodes[n];
     struct graph_member member = r->recorded->comms[node->comm];
-    struct entering e = {
-        run, group, number, (uint32_t)member.global, run->graph->comms[member.global].size, member.rank};
+    uint32_t size = run->members ? run->members[member.global] : run->graph->comms[member.global].size;
+    struct entering e = {run, group, number, (uint32_t)member.global, size, member.rank};
     group->max_ns = group->start_ns;
     group->pending = 1; /* keeps the group open while its parts come in */
     for (uint32_t i = 0; i < node->nparts; i++) {

@@ -114,6 +114,8 @@ struct run_table { /* open addressing, linear probing, backward-shift deletion *
 
 struct graph_run {
     const struct graph *graph;
+    const uint32_t *as;  /* graph_run_options; NULL = each rank is evaluated */
+    uint32_t *members;   /* by communicator: members that are evaluated; NULL = all */
     struct graph_run_ops ops;
     struct run_rank *ranks;
     struct run_line *lines;
@@ -126,6 +128,11 @@ struct graph_run {
     struct run_external *externals;
     uint32_t nexternals, externals_cap, free_external;
 };
+
+static inline bool run_is_evaluated(const struct graph_run *run, uint32_t rank)
+{
+    return !run->as || run->as[rank] == rank;
+}
 
 static inline uint64_t run_position(const struct run_rank *r, uint32_t n, uint32_t k)
 {

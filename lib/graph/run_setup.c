@@ -333,6 +333,8 @@ static void set_tables(struct graph_run *run)
     struct run_rank **first = allocate(g->nclasses, sizeof *first);
     for (uint32_t i = 0; i < g->world; i++) {
         struct run_rank *r = &run->ranks[i];
+        if (!run_is_evaluated(run, i))
+            continue;
         uint32_t klass = g->ranks[i].klass;
         struct run_rank *other = klass < g->nclasses ? first[klass] : NULL;
         if (other && same_tables(g, other->recorded, r->recorded)) {
@@ -346,9 +348,21 @@ static void set_tables(struct graph_run *run)
     free(first);
 }
 
+static void set_members(struct graph_run *run)
+{
+    const struct graph *g = run->graph;
+    run->members = allocate(g->ncomms, sizeof *run->members);
+    for (uint32_t c = 0; c < g->ncomms; c++)
+        for (uint32_t i = 0; i < g->comms[c].size; i++)
+            run->members[c] += run_is_evaluated(run, (uint32_t)g->comms[c].ranks[i]);
+}
+
 void run_setup(struct graph_run *run, const struct graph_run_options *options)
 {
     const struct graph *g = run->graph;
+    run->as = options->as;
+    if (run->as)
+        set_members(run);
     run->ranks = allocate(g->world, sizeof *run->ranks);
     for (uint32_t i = 0; i < g->world; i++) {
         struct run_rank *r = &run->ranks[i];
@@ -356,7 +370,7 @@ void run_setup(struct graph_run *run, const struct graph_run_options *options)
         r->external = options->external && options->external[i];
         r->first_line = run->nlines;
         set_loop(r, options->iterations);
-        if (r->external)
+        if (r->external || !run_is_evaluated(run, i))
             continue;
         r->nstreams = r->recorded->nstreams;
         r->nhosts = r->recorded->nhosts;
@@ -371,6 +385,8 @@ void run_setup(struct graph_run *run, const struct graph_run_options *options)
             set_groups(r);
             continue;
         }
+        if (!run_is_evaluated(run, i))
+            continue;
         set_ring(r);
         set_lines(run, r, i);
     }

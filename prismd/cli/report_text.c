@@ -236,10 +236,11 @@ static void print_fold(FILE *out, const json_t *report)
     size_t i;
     if (!fold)
         return;
-    fprintf(out, LABEL "folded: %s of the layout %s; %lld ranks ran, %lld of %lld replicas\n", "capture", text(fold, "folded") ? text(fold, "folded") : "?",
+    fprintf(out, LABEL "folded: %s of the layout %s; %lld ranks ran, %lld of %lld replicas; the replay played %lld\n", "capture", text(fold, "folded") ? text(fold, "folded") : "?",
             text(fold, "layout") ? text(fold, "layout") : "?", (long long)json_integer_value(json_object_get(fold, "ranks_run")),
             (long long)json_integer_value(json_object_get(fold, "replicas_run")),
-            (long long)json_integer_value(json_object_get(fold, "replicas")));
+            (long long)json_integer_value(json_object_get(fold, "replicas")),
+            (long long)json_integer_value(json_object_get(fold, "ranks_played")));
     fprintf(out, LABEL "inputs of ranks that did not run are their representative's: exact if all replicas do the same\n", "");
     if (json_array_size(json_object_get(fold, "live_replicas_compared")) == 0)
         fprintf(out, LABEL "how far replicas differ is not known: one ran, or none had inputs in one operation\n", "");

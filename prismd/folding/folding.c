@@ -5,6 +5,7 @@
 
 #include "coll/types.h"
 #include "common/clock.h"
+#include "common/log.h"
 #include "prismd/folding/folding_spread.h"
 #include "prismd/capture/hang.h"
 #include "prismd/capture/hang_cpu.h"
@@ -95,6 +96,31 @@ void folding_classes(struct daemon *d)
 {
     if (d->conf->fold)
         fold_classes(d->conf->fold, d->graph);
+}
+
+static uint32_t played; /* outlives the phase: it is reported at the end of the run */
+
+uint32_t *folding_twins(const struct daemon *d, const uint8_t *external)
+{
+    played = 0;
+    if (!d->conf->fold)
+        return NULL;
+    uint32_t *as = malloc(d->conf->world * sizeof *as);
+    if (!as)
+        abort();
+    uint32_t n = fold_twins(d->conf->fold, d->graph, external, as);
+    if (n < d->conf->world) {
+        played = n;
+        log_debug("%u of %u ranks are played: absent replicas do the same at the same times", n, d->conf->world);
+        return as;
+    }
+    free(as);
+    return NULL;
+}
+
+uint32_t folding_played(void)
+{
+    return played;
 }
 
 /* ---- Nobody else will come ---- */

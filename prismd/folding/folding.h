@@ -61,6 +61,13 @@ void folding_send(struct daemon *d, const struct group *g, uint32_t part, foldin
 int folding_expand(struct daemon *d, struct prism_error *err);
 void folding_classes(struct daemon *d); /* after graph_find_classes */
 
+/* --- later phases --- */
+
+/* By rank: who is played for it in the replay (graph_run_options); malloc'ed, NULL: all are played. */
+uint32_t *folding_twins(const struct daemon *d, const uint8_t *external);
+/* How many ranks the last such replay has played; 0: all, or there was none. */
+uint32_t folding_played(void);
+
 /* --- the store (folding_store.c); without the lock --- */
 
 /* Read what this node's ranks have said to prismd so far. */

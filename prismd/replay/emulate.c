@@ -17,6 +17,7 @@
 #include "prismd/link/link.h"
 #include "prismd/replay/live.h"
 #include "prismd/capture/membership.h"
+#include "prismd/folding/folding.h"
 #include "prismd/ranks/rank.h"
 #include "prismd/gates/watch.h"
 #include "trace/payload.h"
@@ -43,6 +44,7 @@ static struct {
     struct durations *durations; /* measured in calibration */
     uint8_t *external;   /* by world rank: runs in this phase */
     uint8_t *has_arrived; /* by world rank: first gate, or ended */
+    uint32_t *as;         /* by world rank: who is played for it (folding_twins); NULL = itself */
     uint32_t waiting_for; /* live ranks without first gate */
     uint32_t not_left;    /* live ranks of all nodes that have not ended */
     int64_t t0_ns; /* the last of their first arrivals: equal on every node, as each rank's first arrival is one event */
@@ -510,8 +512,9 @@ int emulate_begin(struct daemon *d, const uint32_t *live, uint32_t nlive, struct
                                 .on_release = on_release,
                                 .on_comm_start = d->transport == TRANSPORT_NCCL ? on_comm_start : NULL,
                                 .ctx = &em.context};
+    em.as = folding_twins(d, em.external);
     struct graph_run_options options = {
-        .external = em.external, .iterations = has_teardown(d->graph) ? 0 : UINT32_MAX, .lookahead = 2};
+        .external = em.external, .iterations = has_teardown(d->graph) ? 0 : UINT32_MAX, .lookahead = 2, .as = em.as};
     em.run = graph_run_create(d->graph, &ops, &options);
     if (!em.run)
         return prism_error_set(err, PRISM_EXIT_TRACE, "the graph in %s is not consistent; capture again", d->conf->trace);
@@ -582,6 +585,7 @@ void emulate_end(struct daemon *d)
         free(em.held[i].parts);
     free(em.held);
     free(em.external);
+    free(em.as);
     free(em.has_arrived);
     free(em.pacing_us);
     bytes_free(&em.scratch);

@@ -61,7 +61,7 @@ folded_as_full() {
 import json
 r = json.load(open("trace/report.json"))
 f = r["fold"]
-assert f["layout"] == "tp:2,ep:2,dp:4,pp:2" and f["folded"] == "dp:4" and f["ranks_run"] == 8 and f["replicas_run"] == 1, f
+assert f["layout"] == "tp:2,ep:2,dp:4,pp:2" and f["folded"] == "dp:4" and f["ranks_run"] == 8 and f["replicas_run"] == 1 and f["ranks_played"] == 16, f
 assert f["absent_inputs"] == "the representative'"'"'s", f
 assert r["calibration"]["ranks"] == 8, r'
     run_prism report trace

@@ -11,6 +11,7 @@
 #include "build.h"
 #include "graph/feeds.h"
 #include "graph/fold.h"
+#include "graph/run.h"
 #include "random_graph.h"
 
 #define WORLD_MOST 512u
@@ -97,7 +98,7 @@ static struct fold *random_fold(uint64_t *state, uint32_t folded_most)
     struct fold_dimension d[4];
     uint32_t n = 2 + random_below(state, 3), world = 1, folded = 0, sandbox[3], nsandbox = 1 + random_below(state, 2);
     for (uint32_t i = 0; i < n; i++) {
-        char name[8];
+        char name[16];
         snprintf(name, sizeof name, "d%u", i);
         d[i] = dimension(name, 1 + random_below(state, 5), false);
         world *= d[i].size;
@@ -364,10 +365,141 @@ static void test_split_dimension(void **state)
     fold_destroy(f);
 }
 
+/* ---- One replica played for many ---- */
+
+/* What a run showed: ends of every rank, and of rank 0's groups, which arrive from outside. */
+struct played {
+    int64_t released[16];
+    uint32_t nreleased;
+};
+
+static double duration(void *ctx, const struct graph *g, uint32_t comm, int32_t p, const struct graph_part *parts, uint32_t n)
+{
+    (void)ctx;
+    (void)p;
+    return 100. + 10. * g->comms[comm].size + (double)(parts[0].count % 7) + n;
+}
+
+static bool is_eager(void *ctx, uint64_t bytes)
+{
+    (void)ctx;
+    return bytes < 100;
+}
+
+static void on_release(void *ctx, uint32_t rank, uint32_t comm, uint32_t ordinal, int64_t started_ns, int64_t end_ns)
+{
+    (void)rank;
+    (void)comm;
+    (void)ordinal;
+    (void)started_ns;
+    struct played *p = ctx;
+    p->released[p->nreleased++] = end_ns;
+}
+
+static void set_works(struct graph *g, const struct fold *f, uint64_t *seed)
+{
+    for (uint32_t i = 0; i < f->nlive; i++) {
+        struct graph_rank *r = &g->ranks[f->live[i]];
+        r->device_work = calloc(r->nnodes + 1, sizeof *r->device_work);
+        r->host_work = calloc(r->nnodes + 1, sizeof *r->host_work);
+        for (uint32_t k = 0; k < r->nnodes; k++)
+            r->device_work[k] = (float)random_below(seed, 1000);
+    }
+}
+
+/* Rank 0 arrives so long after the end of its group before. */
+static struct played play(struct graph *g, const uint8_t *external, const uint32_t *as, int64_t *ends)
+{
+    struct played p = {0};
+    struct graph_run_ops ops = {.duration_ns = duration, .send_is_eager = is_eager, .on_release = on_release, .ctx = &p};
+    struct graph_run_options options = {.external = external, .as = as};
+    struct graph_run *run = graph_run_create(g, &ops, &options);
+    assert_non_null(run);
+    graph_run_begin(run, 0);
+    const struct graph_rank *r = &g->ranks[0];
+    uint32_t ordinals[6] = {0};
+    for (uint32_t n = 0; external && n < r->nnodes; n++) {
+        int64_t start = (p.nreleased ? p.released[p.nreleased - 1] : 0) + 37 * (n % 11);
+        uint32_t before = p.nreleased;
+        assert_int_equal(graph_run_arrive(run, 0, r->nodes[n].comm, ordinals[r->nodes[n].comm]++, start, NULL, 0, NULL), 0);
+        assert_int_equal(p.nreleased, before + 1);
+    }
+    assert_int_equal(graph_run_blocked(run, NULL, 0), 0);
+    for (uint32_t i = 0; i < g->world; i++)
+        ends[i] = graph_run_iteration_end(run, i, 0);
+    graph_run_destroy(run);
+    return p;
+}
+
+static void test_twins(void **state)
+{
+    (void)state;
+    uint64_t seed = 29;
+    uint32_t fewer = 0, externals = 0, several = 0;
+    for (int round = 0; round < 600; round++) {
+        struct fold *f = random_fold(&seed, 1 + round % 2);
+        struct program p = random_program(&seed, f);
+        for (uint32_t i = 0; i < p.nsteps; i++) /* rings are seldom played for others */
+            p.steps[i].kind = random_below(&seed, 3) ? 0 : p.steps[i].kind;
+        struct graph *g = run_program(f, &p, true);
+        struct prism_error err = {0};
+        assert_int_equal(fold_expand(f, g, &err), 0);
+        g->gpus_per_node = round % 3 ? f->world : 4;
+        graph_find_classes(g);
+        fold_classes(f, g);
+        set_works(g, f, &seed);
+        uint8_t external[WORLD_MOST * 2] = {1};
+        uint32_t as[WORLD_MOST * 2];
+        int64_t all[WORLD_MOST * 2], some[WORLD_MOST * 2];
+        bool outside = round & 1;
+        uint32_t n = fold_twins(f, g, outside ? external : NULL, as);
+        assert_int_equal(as[0], 0);
+        struct played a = play(g, outside ? external : NULL, NULL, all), b = play(g, outside ? external : NULL, as, some);
+        assert_memory_equal(all, some, f->world * sizeof *all);
+        assert_int_equal(a.nreleased, b.nreleased);
+        assert_memory_equal(a.released, b.released, a.nreleased * sizeof *a.released);
+        fewer += n < f->world;
+        externals += n < f->world && outside && a.nreleased > 1;
+        uint32_t folded = 0;
+        for (uint32_t i = 0; i < f->ndimensions; i++)
+            folded += f->dimensions[i].folded && f->dimensions[i].size > 2;
+        several += n < f->world && folded > 1;
+        graph_destroy(g);
+        fold_destroy(f);
+    }
+    assert_true(fewer > 60 && externals > 20 && several > 20);
+}
+
+/* What keeps every replica in play. */
+static void test_no_twins(void **state)
+{
+    (void)state;
+    static const struct program programs[] = {
+        {.ncomms = 1, .masks = {2}, .nsteps = 1, .steps = {{0, 0, 0, 8}}},  /* all-reduce over dp: the one that has twins */
+        {.ncomms = 1, .masks = {2}, .nsteps = 1, .steps = {{0, 3, 0, 8}}},  /* a ring over dp */
+        {.ncomms = 1, .masks = {2}, .nsteps = 1, .steps = {{0, 1, 3, 8}}},  /* broadcast from a replica that is not played */
+        {.ncomms = 1, .masks = {2}, .nsteps = 1, .steps = {{0, 1, 1, 8}}}}; /* from the one that is played for others */
+    for (uint32_t i = 0; i < 4; i++) {
+        struct fold *f = tp_dp_pp(2, 4, 1, (uint32_t[]){0}, 1);
+        struct graph *g = run_program(f, &programs[i], false);
+        uint8_t external[8] = {1};
+        uint32_t as[8];
+        graph_find_classes(g);
+        for (uint32_t r = 0; i && r < 8; r++)
+            g->ranks[r].klass = g->ranks[r % 2].klass;
+        assert_int_equal(fold_twins(f, g, external, as), i == 0 || i == 3 ? 4 : 8);
+        assert_int_equal(as[7], i == 0 || i == 3 ? 3 : 7);
+        g->ranks[7].device_work = calloc(g->ranks[7].nnodes, sizeof(float)); /* measured itself: it is played, and its root */
+        assert_int_equal(fold_twins(f, g, external, as), i == 1 ? 8 : 6);
+        graph_destroy(g);
+        fold_destroy(f);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_coordinates), cmocka_unit_test(test_two_replicas), cmocka_unit_test(test_members),
+        cmocka_unit_test(test_coordinates), cmocka_unit_test(test_two_replicas), cmocka_unit_test(test_members), cmocka_unit_test(test_twins), cmocka_unit_test(test_no_twins),
         cmocka_unit_test(test_members_at_once), cmocka_unit_test(test_stand_ins), cmocka_unit_test(test_expand),
         cmocka_unit_test(test_split_dimension),
     };

@@ -288,7 +288,7 @@ static void test_external(void **state)
     graph_alloc_works(w.g, 0);
     w.g->ranks[0].device_work[0] = 100;
     const uint8_t external[] = {0, 1};
-    struct graph_run_options options = {external, 3, 0};
+    struct graph_run_options options = {.external = external, .iterations = 3, .lookahead = 0};
     struct graph_run *run = start(&w, &options);
     assert_int_equal(graph_run_arrive(run, 1, 0, 0, 50, NULL, 0, NULL), 0);
     assert_int_equal(graph_run_arrive(run, 1, 0, 1, 400, NULL, 0, NULL), 0);
@@ -323,7 +323,7 @@ static void test_lookahead(void **state)
     op(w.g, 0, 0, GRAPH_OP_SEND, 1, 4);
     op(w.g, 1, 0, GRAPH_OP_RECV, 0, 4);
     const uint8_t external[] = {0, 1};
-    struct graph_run_options options = {external, UINT32_MAX, 2};
+    struct graph_run_options options = {.external = external, .iterations = UINT32_MAX, .lookahead = 2};
     struct graph_run *run = start(&w, &options);
     assert_true(graph_run_iteration_end(run, 0, 2) != INT64_MIN);
     assert_int_equal(graph_run_iteration_end(run, 0, 3), INT64_MIN);
@@ -352,7 +352,7 @@ static void test_lookahead_has_no_teardown(void **state)
         w.g->ranks[r].niterations = 1;
     }
     const uint8_t external[] = {0, 1};
-    struct graph_run_options options = {external, UINT32_MAX, 2};
+    struct graph_run_options options = {.external = external, .iterations = UINT32_MAX, .lookahead = 2};
     struct graph_run *run = start(&w, &options);
     for (uint32_t i = 0; i < 5; i++)
         assert_int_equal(graph_run_arrive(run, 1, 0, i, 100 * (i + 1), NULL, 0, NULL), 0);
@@ -377,7 +377,7 @@ static void test_lookahead_without_communication(void **state)
         w.g->ranks[r].niterations = 2;
     }
     const uint8_t external[] = {0, 1};
-    struct graph_run_options options = {external, UINT32_MAX, 2};
+    struct graph_run_options options = {.external = external, .iterations = UINT32_MAX, .lookahead = 2};
     struct graph_run *run = start(&w, &options);
     assert_int_equal(graph_run_arrive(run, 1, 0, 0, 50, NULL, 0, NULL), 0);
     assert_int_equal(w.nreleased, 1);
@@ -401,7 +401,7 @@ static void test_live_parts(void **state)
     op(w.g, 1, 0, GRAPH_OP_RECV, 0, 400);
     const uint8_t external[] = {1, 1};
     struct graph_run_ops ops = {by_count, eager, on_release, NULL, &w, NULL};
-    struct graph_run_options options = {external, 0, 0};
+    struct graph_run_options options = {.external = external, .iterations = 0, .lookahead = 0};
     struct graph_run *run = graph_run_create(w.g, &ops, &options);
     graph_run_begin(run, 0);
     struct graph_part live = {.op = GRAPH_OP_SEND, .datatype = 7, .peer = 1, .count = 5};
@@ -444,7 +444,7 @@ static void test_starts_of_virtual_ranks(void **state)
     }
     const uint8_t external[] = {1, 0};
     struct graph_run_ops ops = {duration, eager, on_release, NULL, &w, on_comm_start};
-    struct graph_run_options options = {external, 0, 0};
+    struct graph_run_options options = {.external = external, .iterations = 0, .lookahead = 0};
     struct graph_run *run = graph_run_create(w.g, &ops, &options);
     nbegun = 0;
     graph_run_begin(run, 1000);

@@ -158,7 +158,7 @@ static void one_case(uint64_t seed, bool with_externals)
     uint8_t external[8] = {0};
     for (uint32_t r = 0; with_externals && r < shape.world; r++)
         external[r] = random_below(&state, 2) != 0;
-    struct graph_run_options options = {external, 0, 0};
+    struct graph_run_options options = {.external = external, .iterations = 0, .lookahead = 0};
     uint32_t recorded = shape.iterations - shape.rotate;
     if (random_below(&state, 2))
         options.iterations = recorded + random_below(&state, 4);
