@@ -75,7 +75,7 @@ start_munged() {
     # --force: the folder may lie below one that others can write to, such as /tmp.
     setsid munged --key-file="$dir/secret/munge.key" --socket="$dir/munge/sock" --pid-file="$dir/munge/munged.pid" \
         --log-file="$dir/log/munged.log" --seed-file="$dir/secret/seed" --num-threads=2 --force \
-        >"$dir/log/munged.out" 2>&1 9>&- || { cat "$dir/log/munged.out" >>"$dir/log/munged.log"
+        >"$dir/log/munged.out" 2>&1 8<&- 9>&- || { cat "$dir/log/munged.out" >>"$dir/log/munged.log"
         give_up "$dir/log/munged.log" "munged did not start"; }
 }
 
@@ -86,7 +86,7 @@ start_mariadbd() {
         rm -rf "$dir/db" && mkdir -m 700 "$dir/db"
         mariadb-install-db --no-defaults ${prefix:+--basedir="$prefix/usr"} --datadir="$dir/db" --skip-test-db \
             --auth-root-authentication-method=socket --auth-root-socket-user="$user" --user="$user" --skip-name-resolve \
-            --force >"$dir/log/mariadb-install.log" 2>&1 9>&- ||
+            --force >"$dir/log/mariadb-install.log" 2>&1 8<&- 9>&- ||
             give_up "$dir/log/mariadb-install.log" "MariaDB's tables could not be made"
         touch "$dir/db/installed"
     fi
@@ -95,7 +95,7 @@ start_mariadbd() {
         --socket="$dir/run/db.sock" --pid-file="$dir/run/mariadbd.pid" \
         --skip-networking --innodb-buffer-pool-size=64M --innodb-log-file-size=16M --innodb-lock-wait-timeout=900 \
         --innodb-flush-log-at-trx-commit=0 --innodb-doublewrite=0 --performance-schema=OFF \
-        --log-error="$dir/log/mariadbd.log" --user="$user" </dev/null >/dev/null 2>&1 9>&- &
+        --log-error="$dir/log/mariadbd.log" --user="$user" </dev/null >/dev/null 2>&1 8<&- 9>&- &
     database_pid=$!
     watched=$database_pid
     wait_for 30 database_answers || give_up "$dir/log/mariadbd.log" "MariaDB did not start"
@@ -111,7 +111,7 @@ database_answers() { [ -S "$dir/run/db.sock" ] && database_client -e 'SELECT 1';
 
 start_slurmdbd() {
     # It reads slurmdbd.conf beside $SLURM_CONF.
-    MYSQL_UNIX_PORT=$dir/run/db.sock setsid slurmdbd >"$dir/log/slurmdbd.out" 2>&1 9>&- ||
+    MYSQL_UNIX_PORT=$dir/run/db.sock setsid slurmdbd >"$dir/log/slurmdbd.out" 2>&1 8<&- 9>&- ||
         give_up "$dir/log/slurmdbd.out" "slurmdbd did not start"
     wait_for 30 accounting_answers || give_up "$dir/log/slurmdbd.log" "slurmdbd did not answer"
     [ -e "$dir/state/accounts" ] && return
@@ -129,7 +129,7 @@ start_slurmdbd() {
 accounting_answers() { port_free $((base + 1)) && return 1; timeout 10 sacctmgr -n list cluster; }
 
 start_slurmctld() {
-    setsid slurmctld >"$dir/log/slurmctld.out" 2>&1 9>&- || {
+    setsid slurmctld >"$dir/log/slurmctld.out" 2>&1 8<&- 9>&- || {
         [ -s "$dir/log/slurmctld.log" ] || cp "$dir/log/slurmctld.out" "$dir/log/slurmctld.log"
         give_up "$dir/log/slurmctld.log" "slurmctld did not start"; }
 }
@@ -139,7 +139,7 @@ start_slurmds() {
     for ((i = 0; i < nodes; i++)); do
         # Two nodes' PMIx servers in one temporary folder collide.
         mkdir -p "$dir/spool/node$i" "$dir/tmp/node$i"
-        setsid slurmd ${prefix:+-d "$prefix/usr/sbin/slurmstepd"} -N "node$i" >"$dir/log/slurmd.node$i.out" 2>&1 9>&- ||
+        setsid slurmd ${prefix:+-d "$prefix/usr/sbin/slurmstepd"} -N "node$i" >"$dir/log/slurmd.node$i.out" 2>&1 8<&- 9>&- ||
             give_up "$dir/log/slurmd.node$i.log" "slurmd of node$i did not start"
     done
 }
@@ -147,6 +147,9 @@ start_slurmds() {
 all_idle() { [ "$(timeout 10 sinfo -h -t idle -o %D)" = "$nodes" ]; }
 
 start_all() {
+    # Until the daemons have bound their ports nobody sees that these are taken: starts of one machine, whoever's they are, go one
+    # after the other. A lock on a file that all can read; who does not get it in time starts all the same.
+    exec 8<"$(command -v slurmctld)" && { flock -w 60 8 || :; }
     choose_ports
     config_write
     export_environment
@@ -158,6 +161,7 @@ start_all() {
     start_slurmds
     wait_for 60 all_idle || give_up "$dir/log/slurmctld.log" "not all nodes became idle: $(timeout 10 sinfo -h -N -o '%N=%t' | tr '\n' ' ')"
     [ "$(state)" = running ] || give_up "$dir/log/slurmctld.log" "a daemon ended while starting"
+    exec 8<&-
 }
 
 # end_pid PID SECONDS: ask, wait, insist
@@ -197,7 +201,7 @@ stop_all() {
         (
             export_environment
             timeout 10 scancel --user="$(id -un)" && wait_for 8 no_jobs
-        ) >/dev/null 2>&1 9>&-
+        ) >/dev/null 2>&1 8<&- 9>&-
     fi
     local ending=()
     for name in $(daemon_names); do
