@@ -81,12 +81,13 @@ void board_mark(const struct daemon *d, const struct rank *r)
     __atomic_store_n(&d->board->page->bell, 1, __ATOMIC_RELEASE);
 }
 
-void board_take(struct daemon *d, void (*look)(void *arg, struct rank *r), void *arg)
+bool board_take(struct daemon *d, void (*look)(void *arg, struct rank *r), void *arg)
 {
     struct node_board *b = d->board;
     if (!b || !__atomic_exchange_n(&b->page->bell, 0, __ATOMIC_ACQ_REL))
-        return;
+        return false;
     for (uint32_t i = 0; i < b->seats; i++)
         if (__atomic_load_n(&b->page->flags[i], __ATOMIC_RELAXED) && __atomic_exchange_n(&b->page->flags[i], 0, __ATOMIC_ACQ_REL))
             look(arg, b->ranks[i]);
+    return true;
 }

@@ -18,7 +18,7 @@
 /* So many arrivals in a row that no wake-up announced, and the writers are GPUs: from then on the thread spins. */
 #define SILENT_ARRIVALS 3
 
-/* With a board, the longest between looks at all heads: as long as every arrival has come by way of the board. */
+/* With a board, the longest between looks: as long as every arrival has come by way of the board, and woken the thread. */
 #define BOARD_POLL_NS 100000000
 
 struct timed_write {
@@ -166,8 +166,11 @@ void watch_add(struct watch *w, struct group *g)
     }
     r->streams[g->stream] = r->stream_tails[g->stream] = g;
     add_head(w, g);
-    if (w->daemon->board && !has_arrived(g))
-        return; /* it will tell */
+    if (w->daemon->board && !has_arrived(g)) { /* it will tell */
+        if (w->nheads == 1)
+            ring(w); /* while nothing can arrive, the thread sleeps for a second */
+        return;
+    }
     board_mark(w->daemon, r);
     ring(w);
 }
@@ -279,18 +282,19 @@ static void look_at_rank(void *arg, struct rank *r)
     }
 }
 
-/* With a board the heads are looked at only now and then: a writer that rings no bell would be found so, and then more often. */
+/* With a board the heads are looked at only now and then: a writer that rings no bell would be found so, and then more often. So
+ * would GPUs, which ring it and wake nobody: a sleep's time-out finds the bell rung. */
 static void look_for_arrivals(struct watch *w)
 {
     if (!w->daemon->board) {
         look_at_heads(w);
         return;
     }
-    board_take(w->daemon, look_at_rank, w);
+    bool silent = board_take(w->daemon, look_at_rank, w) && w->slept == TIMED_OUT;
     int64_t now = clock_now_ns();
     if (now < w->look_at_all_ns)
         return;
-    w->all_poll_ns = look_at_heads(w) ? w->poll_ns : w->all_poll_ns * 2;
+    w->all_poll_ns = look_at_heads(w) || silent ? w->poll_ns : w->all_poll_ns * 2;
     if (w->all_poll_ns > BOARD_POLL_NS)
         w->all_poll_ns = BOARD_POLL_NS;
     w->look_at_all_ns = now + w->all_poll_ns;

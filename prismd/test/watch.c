@@ -9,9 +9,12 @@
 #include <cmocka.h>
 
 #include <string.h>
+#include <sys/mman.h>
 
 #include "common/clock.h"
+#include "prismd/gates/board.h"
 #include "prismd/gates/watch.h"
+#include "proto/board.h"
 
 #define SEEN_MAX 64
 
@@ -241,6 +244,39 @@ static void silent_writers_are_watched_by_spinning(void **state)
     pthread_mutex_unlock(&f->daemon.lock);
 }
 
+/* With a board as well: it rings the bell, and wakes nobody. Looks that come seldom, as long as all arrivals wake (a tenth of a
+ * second), would take four seconds. */
+static void silent_writers_with_a_board(void **state)
+{
+    struct fixture *f = *state;
+    static struct rank others[BOARD_LEAST];
+    struct rank *all[BOARD_LEAST];
+    struct conf conf = {.world = BOARD_LEAST};
+    struct prism_error err = {0};
+    for (uint32_t i = 0; i < BOARD_LEAST; i++)
+        all[i] = i < 2 ? &f->ranks[i] : &others[i];
+    pthread_mutex_lock(&f->daemon.lock);
+    f->daemon.conf = &conf;
+    f->daemon.ranks = all;
+    assert_int_equal(board_create(&f->daemon, &err), 0);
+    struct board *b = mmap(NULL, board_size(BOARD_LEAST), PROT_READ | PROT_WRITE, MAP_SHARED, board_fd(&f->daemon), 0);
+    assert_ptr_not_equal(b, MAP_FAILED);
+    watch_set_poll(f->daemon.watch, 1000000, false);
+    int64_t begin = clock_now_ns();
+    for (uint32_t i = 0; i < 40; i++) {
+        add(f, 0, i, i);
+        __atomic_store_n(&slot(f, 0, i)->arrive, f->generation, __ATOMIC_RELEASE);
+        __atomic_store_n(&b->flags[f->ranks[0].seat], 1, __ATOMIC_RELEASE);
+        __atomic_store_n(&b->bell, 1, __ATOMIC_RELEASE);
+        wait_for(f, &seen.narrived, i + 1);
+    }
+    int64_t took = clock_now_ns() - begin;
+    munmap(b, board_size(BOARD_LEAST));
+    board_destroy(&f->daemon);
+    pthread_mutex_unlock(&f->daemon.lock);
+    assert_in_range(took, 0, 2 * NSEC_PER_SEC);
+}
+
 /* More streams than one futex call takes. */
 static void many_streams_are_watched(void **state)
 {
@@ -306,6 +342,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(words_are_raised_in_time, make, unmake),
         cmocka_unit_test_setup_teardown(writers_need_not_wake, make, unmake),
         cmocka_unit_test_setup_teardown(silent_writers_are_watched_by_spinning, make, unmake),
+        cmocka_unit_test_setup_teardown(silent_writers_with_a_board, make, unmake),
         cmocka_unit_test_setup_teardown(many_streams_are_watched, make, unmake),
         cmocka_unit_test_setup_teardown(a_dropped_rank_takes_its_gates_along, make, unmake),
         cmocka_unit_test_setup_teardown(outputs_are_marked_ready, make, unmake),
