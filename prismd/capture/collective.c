@@ -499,7 +499,7 @@ static void on_node_sum(struct daemon *d, uint32_t from, struct bytes_reader *b)
     what.in_bytes = what.out_bytes = bytes_get_u64(b);
     const void *data = bytes_get(b, what.out_bytes);
     if (!data || d->phase != PHASE_CAPTURE || d->stopping || key.global < 0 || key.global >= (int32_t)d->graph->ncomms ||
-        what.out_bytes != what.count * coll_datatype_size(what.datatype))
+        !coll_sizes_agree(what.op, what.datatype, what.count, 0, -1, (int)d->graph->comms[key.global].size, what.in_bytes, what.out_bytes))
         return;
     struct collective *c = find_or_add(d, &key);
     uint32_t n = 0, first = 0;

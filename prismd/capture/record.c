@@ -16,6 +16,20 @@ struct measured {
     uint32_t nhosts;
 };
 
+struct graph_part *record_parts(const struct group *g)
+{
+    struct graph_part *parts = malloc((g->nparts ? g->nparts : 1) * sizeof *parts);
+    if (!parts)
+        abort();
+    for (uint32_t i = 0; i < g->nparts; i++)
+        parts[i] = (struct graph_part){.op = g->parts[i].op,
+                                       .datatype = g->parts[i].datatype,
+                                       .redop = g->parts[i].redop,
+                                       .peer = g->parts[i].peer,
+                                       .count = g->parts[i].count};
+    return parts;
+}
+
 int record_node(struct daemon *d, struct rank *r, const struct msg_node *m, const struct group *g)
 {
     struct graph_node n = {.kind = m->kind,
@@ -26,18 +40,7 @@ int record_node(struct daemon *d, struct rank *r, const struct msg_node *m, cons
                            .ordinal = g ? g->ordinal : 0};
     if (m->dep > m->index)
         return daemon_fail(d, PRISM_EXIT_DAEMON, "rank %u: node %u depends on a later one", r->number, m->index);
-    struct graph_part *parts = NULL;
-    if (g) {
-        parts = malloc(g->nparts * sizeof *parts);
-        if (!parts)
-            abort();
-        for (uint32_t i = 0; i < g->nparts; i++)
-            parts[i] = (struct graph_part){.op = g->parts[i].op,
-                                           .datatype = g->parts[i].datatype,
-                                           .redop = g->parts[i].redop,
-                                           .peer = g->parts[i].peer,
-                                           .count = g->parts[i].count};
-    }
+    struct graph_part *parts = g ? record_parts(g) : NULL;
     int rc = graph_add_node(d->graph, r->number, &n, parts, g ? g->nparts : 0);
     free(parts);
     return rc < 0 ? daemon_fail(d, PRISM_EXIT_SYSTEM, "rank %u: out of memory for the graph", r->number) : 0;

@@ -4,6 +4,8 @@
 
 #include "prismd/daemon.h"
 
+/* The group's parts as the graph has them: g->nparts, malloc'ed. */
+struct graph_part *record_parts(const struct group *g);
 /* Capture: append to the graph. */
 int record_node(struct daemon *d, struct rank *r, const struct msg_node *m, const struct group *g);
 

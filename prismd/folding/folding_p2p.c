@@ -1,15 +1,12 @@
 /* folding_p2p.c - sends of live members to, and in place of, members that are folded away. */
 #include <stdlib.h>
 
+#include "prismd/capture/record.h"
 #include "prismd/folding/folding.h"
 
 static bool goes_to_all(const struct group *g, int32_t self)
 {
-    struct graph_part *parts = calloc(g->nparts, sizeof *parts);
-    if (!parts)
-        abort();
-    for (uint32_t i = 0; i < g->nparts; i++)
-        parts[i] = (struct graph_part){.op = g->parts[i].op, .peer = g->parts[i].peer};
+    struct graph_part *parts = record_parts(g);
     bool all = fold_goes_to_all(parts, g->nparts, self);
     free(parts);
     return all;

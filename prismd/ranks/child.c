@@ -20,7 +20,7 @@ int child_find(const char *name, char path[PATH_MAX])
     return access(path, X_OK);
 }
 
-void child_detach(pid_t parent)
+void child_begin(pid_t parent)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
@@ -30,6 +30,11 @@ void child_detach(pid_t parent)
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     signal(SIGPIPE, SIG_DFL);
+}
+
+void child_detach(pid_t parent)
+{
+    child_begin(parent);
     int null = open("/dev/null", O_RDWR);
     if (null >= 0) {
         dup2(null, STDIN_FILENO);

@@ -1,4 +1,4 @@
-/* child.h - processes that prismd starts beside the ranks: assistants, movers, PMIx servers, the prism command.
+/* child.h - processes that prismd starts: ranks (spawn.c), and beside them assistants, movers, PMIx servers, the prism command.
  *
  * child_find is for the parent, the others are for the child between fork and exec; they fail silently where going on is
  * better than not.
@@ -14,8 +14,9 @@
 int child_find(const char *name, char path[PATH_MAX]);
 
 /* The child ends with its parent (the process `parent`; _exit if that is gone already), in a process group of its own: a
- * terminal's signals are for prismd to hand on. No signal is blocked, SIGPIPE is as usual, standard input and output, which are
- * the program's, lead to /dev/null. */
+ * terminal's signals are for prismd to hand on. No signal is blocked, SIGPIPE is as usual. */
+void child_begin(pid_t parent);
+/* Likewise, for what is not a rank: standard input and output, which are the program's, lead to /dev/null. */
 void child_detach(pid_t parent);
 /* The descriptor stays open over exec. */
 void child_keep(int fd);

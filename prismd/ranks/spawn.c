@@ -2,15 +2,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "common/clock.h"
 #include "common/names.h"
+#include "prismd/ranks/child.h"
 #include "prismd/ranks/container.h"
 #include "prismd/folding/folding.h"
 #include "prismd/ranks/hosts.h"
@@ -214,14 +213,7 @@ static void redirect_output(const char *path)
 static void become_program(struct rank *r, pid_t parent)
 {
     /* A rank does not outlive its prismd, however that ends. */
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent)
-        _exit(PRISM_EXIT_DAEMON);
-    setpgid(0, 0);
-    sigset_t none;
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-    signal(SIGPIPE, SIG_DFL);
+    child_begin(parent);
     set_identity(r);
     if (r->log_path)
         redirect_output(r->log_path);

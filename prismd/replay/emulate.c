@@ -17,6 +17,7 @@
 #include "prismd/link/link.h"
 #include "prismd/replay/live.h"
 #include "prismd/capture/membership.h"
+#include "prismd/capture/record.h"
 #include "prismd/folding/folding.h"
 #include "prismd/ranks/rank.h"
 #include "prismd/gates/watch.h"
@@ -310,27 +311,13 @@ static void take_arrival(struct daemon *d, struct held h)
     begin_when_all_are_here(d);
 }
 
-static struct graph_part *live_parts(const struct group *g)
-{
-    struct graph_part *parts = calloc(g->nparts, sizeof *parts);
-    if (!parts)
-        abort();
-    for (uint32_t i = 0; i < g->nparts; i++)
-        parts[i] = (struct graph_part){.op = g->parts[i].op,
-                                       .datatype = g->parts[i].datatype,
-                                       .redop = g->parts[i].redop,
-                                       .peer = g->parts[i].peer,
-                                       .count = g->parts[i].count};
-    return parts;
-}
-
 static void on_group_arrived(struct daemon *d, struct group *g)
 {
     if (d->stopping)
         return;
     struct live *l = live_of(g->rank);
     struct held h = {g->rank->number, g->comm, g->ordinal,
-                     g->arrived_ns - pace_lag_ns(&l->lag_in) + link_clock_offset_ns(d, NULL), live_parts(g), g->nparts};
+                     g->arrived_ns - pace_lag_ns(&l->lag_in) + link_clock_offset_ns(d, NULL), record_parts(g), g->nparts};
     live_position_arrived(l, g->position, g->arrived_ns);
     struct bytes b = {0};
     bytes_put_u32(&b, h.rank);
@@ -414,7 +401,7 @@ static void on_node(struct daemon *d, struct rank *r, const struct msg_node *m, 
     note_sizes(d, g);
     if (deliver(d, g) || d->transport != TRANSPORT_NCCL)
         return;
-    struct graph_part *parts = live_parts(g);
+    struct graph_part *parts = record_parts(g);
     assist_announced(d, r->number, g->comm, g->ordinal, parts, g->nparts);
     free(parts);
 }
