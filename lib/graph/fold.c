@@ -16,7 +16,7 @@ static uint32_t coordinate(const struct fold *f, uint32_t rank, uint32_t dimensi
     return rank / f->dimensions[dimension].stride % f->dimensions[dimension].size;
 }
 
-/* rank with its coordinates of dimensions outside the mask, and folded ones inside it, set to 0. */
+/* rank with its coordinates in the folded dimensions of the mask set to 0. */
 static uint32_t without(const struct fold *f, uint32_t rank, unsigned mask)
 {
     for (uint32_t i = 0; i < f->ndimensions; i++)

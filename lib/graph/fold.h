@@ -83,7 +83,7 @@ uint32_t fold_spread(const struct fold *f, const int32_t *ranks, uint32_t n, uns
  * where that is in another communicator a live one that the covered dimensions take to it. */
 void fold_stand_ins(const struct fold *f, const struct graph_comm *c, uint32_t *places);
 
-/* "dp:8 (ranks 0, 2, 4 …)": the folded dimensions in words, for errors. */
+/* "ep:4,dp:8": the folded dimensions in words, for errors. */
 void fold_describe(const struct fold *f, char *text, size_t len);
 
 /* 4. The graph of all ranks. g has what the live ranks recorded, and for each of their communicators all members. Absent ranks get
