@@ -60,6 +60,8 @@ CLEAN :=
 objects = $(patsubst %.c,$(OBJ)/%.o,$(addprefix $(1)/,$(2)))
 # $(call archives,names): static libraries in link order
 archives = $(patsubst %,$(LIB)/lib%.a,$(1))
+# $(call soft_names,link flags): what -lcuda, -lcudart and -lnccl find, where a program links the software GPU
+soft_names = $(if $(findstring -L$(LIB)/softgpu,$(1)),$(patsubst %,$(LIB)/softgpu/lib%.so,cuda cudart nccl))
 
 # $(eval $(call static_library,name,dir,sources,extra cflags))
 define static_library
@@ -70,7 +72,7 @@ endef
 
 # $(eval $(call program,name,dir,sources,static libraries,link flags,extra cflags,rpath dirs))
 define program
-$(BIN)/$(strip $(1)): $(call objects,$(strip $(2)),$(3)) $(call archives,$(4))
+$(BIN)/$(strip $(1)): $(call objects,$(strip $(2)),$(3)) $(call archives,$(4)) | $(call soft_names,$(5))
 $(BIN)/$(strip $(1)): PROGRAM_LIBS := $(call archives,$(4)) $(5)
 $(call objects,$(strip $(2)),$(3)): MODULE_CFLAGS := -Ilib $(6)
 ALL += $(BIN)/$(strip $(1))
@@ -86,7 +88,7 @@ endef
 
 # $(eval $(call unit_test,name,dir,sources,static libraries,link flags,extra cflags)): a cmocka program
 define unit_test
-$(B)/test/$(strip $(1)): $(call objects,$(strip $(2)),$(3)) $(call archives,$(4))
+$(B)/test/$(strip $(1)): $(call objects,$(strip $(2)),$(3)) $(call archives,$(4)) | $(call soft_names,$(5))
 $(B)/test/$(strip $(1)): PROGRAM_LIBS := $(call archives,$(4)) -lcmocka $(5)
 $(call objects,$(strip $(2)),$(3)): MODULE_CFLAGS := -Ilib $(6)
 UNIT_TESTS += $(B)/test/$(strip $(1))
@@ -94,7 +96,7 @@ endef
 
 # $(eval $(call test_program,name,dir,sources,static libraries,link flags,extra cflags)): a helper that tests run
 define test_program
-$(B)/test/$(strip $(1)): $(call objects,$(strip $(2)),$(3)) $(call archives,$(4))
+$(B)/test/$(strip $(1)): $(call objects,$(strip $(2)),$(3)) $(call archives,$(4)) | $(call soft_names,$(5))
 $(B)/test/$(strip $(1)): PROGRAM_LIBS := $(call archives,$(4)) $(5)
 $(call objects,$(strip $(2)),$(3)): MODULE_CFLAGS := -Ilib $(6)
 TEST_PROGRAMS += $(B)/test/$(strip $(1))

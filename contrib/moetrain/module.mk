@@ -8,7 +8,6 @@ MOETRAIN_TRAINER := check.c data.c groups.c host_math.c kernels_host.c layout.c 
 MOETRAIN_LINK := -L$(LIB)/softgpu -lcudart -lnccl -Wl,--allow-shlib-undefined -levent_core -lxxhash -lm -ldl
 
 $(eval $(call program,moetrain,contrib/moetrain,main.c bootstrap.c bootstrap_pmix.c $(MOETRAIN_TRAINER),c10d common,$(MOETRAIN_LINK),$(MOETRAIN_CFLAGS)))
-$(BIN)/moetrain: $(LIB)/softgpu/libcudart.so $(LIB)/softgpu/libnccl.so
 
 # Unit tests run over a fake device in the test program; the gradient check compiles the trainer in double precision.
 MOETRAIN_TRAINER_OBJECTS := $(call objects,contrib/moetrain,$(MOETRAIN_TRAINER))

@@ -12,13 +12,10 @@ $(eval $(call shared_library,libprism.so,lib/preload,$(PRELOAD_SOURCES),coll pro
 $(LIB)/libprism.so: lib/preload/libprism.map
 
 # The double of prismd runs preload_program as its ranks, on the software GPU.
-PRELOAD_SOFT := $(LIB)/softgpu/libcudart.so $(LIB)/softgpu/libcuda.so $(LIB)/softgpu/libnccl.so
 $(eval $(call test_program,preload_program,lib/preload/test,program.c,,-L$(LIB)/softgpu -lnccl -lcudart -lcuda -ldl,-Ilib/abi))
-$(B)/test/preload_program: | $(PRELOAD_SOFT)
 # preload_devices asks about devices; libcutest.so is one of NVIDIA's libraries by its name, libnvidia-ml.so.1 a double.
 $(eval $(call test_program,preload_devices,lib/preload/test,devices.c,,-L$(LIB)/softgpu -lnccl -lcudart -lcuda -ldl,-Ilib/abi))
-$(B)/test/preload_devices: | $(PRELOAD_SOFT)
-$(B)/test/doubles/libcutest.so: lib/preload/test/native.c | $(PRELOAD_SOFT)
+$(B)/test/doubles/libcutest.so: lib/preload/test/native.c | $(call soft_names,-L$(LIB)/softgpu)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(BASE_CFLAGS) -Ilib/abi $(CFLAGS) -shared -o $@ $< -L$(LIB)/softgpu -lcudart -lcuda
 $(B)/test/doubles/libnvidia-ml.so.1: lib/preload/test/fake_nvml.c
@@ -33,7 +30,6 @@ $(eval $(call unit_test,preload_device,lib/preload/test,device.c fake_prismd.c,c
 $(B)/test/preload_device: | $(B)/test/preload_devices $(PRELOAD_DOUBLES) $(LIB)/libprism.so
 # preload_switched is moved off its device and back.
 $(eval $(call test_program,preload_switched,lib/preload/test,switched.c,,-L$(LIB)/softgpu -lnccl -lcudart -lcuda -ldl,-Ilib/abi))
-$(B)/test/preload_switched: | $(PRELOAD_SOFT)
 $(eval $(call unit_test,preload_switching,lib/preload/test,switching.c fake_mover.c fake_prismd.c,coll proto common,,-Ilib/abi))
 $(B)/test/preload_switching: | $(B)/test/preload_switched $(LIB)/libprism.so
 # What switching rests on, measured on a GPU.

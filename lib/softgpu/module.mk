@@ -32,11 +32,9 @@ SOFTGPU_REAL_INCLUDE ?= $(wildcard /usr/local/cuda/include)
 
 define softgpu_test
 $(eval $(call unit_test,softgpu_$(1),lib/softgpu/test,$(1).c,,$(SOFTGPU_TEST_LINK),$(SOFTGPU_CFLAGS)))
-$(B)/test/softgpu_$(1): $(LIB)/softgpu/libcuda.so $(LIB)/softgpu/libcudart.so
 endef
 define softgpu_test_real
 $(eval $(call unit_test,softgpu_$(1)_real,lib/softgpu/test,$(1)_real.c,,$(SOFTGPU_TEST_LINK),-isystem $(SOFTGPU_REAL_INCLUDE)))
-$(B)/test/softgpu_$(1)_real: $(LIB)/softgpu/libcuda.so $(LIB)/softgpu/libcudart.so
 endef
 SOFTGPU_TESTS := streams gates memory devices per_thread untimed
 $(foreach test,$(SOFTGPU_TESTS),$(eval $(call softgpu_test,$(test))))

@@ -7,4 +7,4 @@ $(eval $(call unit_test,mover_units,prismd/mover/test,units.c,movers proto commo
 mover_comma := ,
 MOVER_TEST_LINK := -L$(LIB)/softgpu -lcudart -lcuda -ldl -Wl$(mover_comma)-rpath$(mover_comma)$(abspath $(LIB)/softgpu)
 $(eval $(call unit_test,mover,prismd/mover/test,mover.c,proto common,$(MOVER_TEST_LINK),$(MOVER_CFLAGS)))
-$(B)/test/mover: $(BIN)/prism-mover $(LIB)/softgpu/libcudart.so.13
+$(B)/test/mover: $(BIN)/prism-mover

@@ -2,6 +2,7 @@
 # The test runner proves itself: what fails, crashes, hangs, stops short or runs nothing is counted as failed.
 
 setup() {
+    unset PRISM_TEST_AGAIN
     source=${PRISM_SOURCE:-$(cd "$BATS_TEST_DIRNAME/../.." && pwd)}
     cd "$BATS_TEST_TMPDIR"
     mkdir -p tests bin
@@ -20,8 +21,8 @@ program() { # NAME, body on standard input
     chmod +x "bin/$1"
 }
 
-runs() { # EXPECTED_LAST_LINE
-    run tests/run --timeout 2 unit
+runs() { # EXPECTED_LAST_LINE, options…
+    run tests/run --timeout 2 "${@:2}" unit
     [ "${lines[-1]}" = "$1" ] || { echo "$output"; return 1; }
 }
 
@@ -55,4 +56,17 @@ runs() { # EXPECTED_LAST_LINE
     rm bin/none
     runs '0 passed, 1 failed, 0 skipped'
     [ "$status" -eq 1 ]
+}
+
+@test "--again runs what failed once more: passed then is unsteady and named, failed twice is failed" {
+    program steady <<<'echo 1..1; echo "ok 1 - x"'
+    program unsteady <<<'echo 1..2; echo "ok 1 - x"; [ -e second ] && echo "ok 2 - y" && exit; touch second; echo "not ok 2 - y"; exit 1'
+    program broken <<<'echo 1..2; echo "ok 1 - x"; echo "not ok 2 - a (b) c"; exit 1'
+    runs '4 passed, 1 failed, 0 skipped' --again
+    [ "$status" -eq 1 ]
+    grep -q '^UNSTEADY (failed, then passed): bin/unsteady: y$' <<<"$output"
+    [ "${lines[-2]}" = 'FAILED: again: bin/broken: a (b) c' ]
+    rm second bin/broken
+    runs '3 passed, 0 failed, 0 skipped' --again
+    [ "$status" -eq 0 ]
 }

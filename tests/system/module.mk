@@ -3,11 +3,9 @@ SYSTEM_TESTS += $(sort $(wildcard tests/system/*.bats))
 
 SYSTEM_SOFTGPU := -L$(LIB)/softgpu -lcudart -lnccl -Wl,--allow-shlib-undefined
 $(eval $(call test_program,looper,tests/system,looper.c,c10d common,$(SYSTEM_SOFTGPU) -levent_core -lxxhash,-isystem lib/abi))
-$(B)/test/looper: $(LIB)/softgpu/libcudart.so.13 $(LIB)/softgpu/libnccl.so.2
 $(eval $(call test_program,clash,tests/system,clash.c,c10d common,$(SYSTEM_SOFTGPU) -levent_core -lxxhash,-isystem lib/abi))
 $(eval $(call test_program,player,tests/system,player.c,c10d common,$(SYSTEM_SOFTGPU) -levent_core -lxxhash,-isystem lib/abi))
 $(eval $(call test_program,replica,tests/system,replica.c,c10d common,$(SYSTEM_SOFTGPU) -levent_core -lxxhash,-isystem lib/abi))
-$(B)/test/clash $(B)/test/player $(B)/test/replica: $(LIB)/softgpu/libcudart.so.13 $(LIB)/softgpu/libnccl.so.2
 $(eval $(call test_program,silent,tests/system,silent.c))
 
 $(eval $(call test_program,fold_compare,tests/system,fold_compare.c,graph common,$(GRAPH_LINK)))
