@@ -26,6 +26,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import threading
 import time
 from dataclasses import dataclass, field
 
@@ -398,10 +399,20 @@ def arguments():
     p.add_argument("--budget", type=float, default=580, help="seconds for everything")
     p.add_argument("--list", action="store_true")
     options = p.parse_args()
-    options.gpus, options.soft, options.keep, options.work = 1, False, False, tempfile.mkdtemp(prefix="external")
+    options.gpus, options.soft, options.blind, options.keep, options.work = 1, False, "", False, tempfile.mkdtemp(prefix="external")
     for name in ("bin", "lib", "out", "external"):
         setattr(options, name, os.path.abspath(getattr(options, name)))
     return options
+
+
+def save(out, rows):
+    """After every program: the machine may go at any moment."""
+    counts = {r: sum(row["result"] == r for row in rows) for r in ("ok", "failed", "not possible")}
+    path = os.path.join(out, "external.json")
+    with open(path + ".new", "w", encoding="utf-8") as text:
+        json.dump({"format": "prism-external-results", "counts": counts, "programs": rows}, text, indent=1)
+    os.replace(path + ".new", path)
+    return counts
 
 
 def main():
@@ -409,7 +420,9 @@ def main():
         {"fetch": fetch, "build": build, "pack": pack}[sys.argv[1]](*sys.argv[2:])
         return 0
     options = arguments()
-    if options.python != sys.executable and shutil.which(options.python) != sys.executable:
+    # This goes on in the programs' Python, whatever that calls itself.
+    if os.environ.get("EXTERNAL_PYTHON") != options.python and shutil.which(options.python) != sys.executable:
+        os.environ["EXTERNAL_PYTHON"] = options.python
         os.execvp(options.python, [options.python, *sys.argv, "--python", options.python])
     wanted = [w for w in options.programs.split(",") if w]
     chosen = {n: p for n, p in programs().items() if not wanted or any(n == w or n.startswith(w + "/") for w in wanted)}
@@ -417,16 +430,21 @@ def main():
         print("\n".join(chosen))
         return 0
     os.makedirs(options.out, exist_ok=True)
-    launcher = Launcher(options, options.out)
+    launcher, rows, lock = Launcher(options, options.out), [], threading.Lock()
     try:
         runner = Runner(options, launcher, unpacked(options, options.work))
+
+        def one(item):
+            row = runner.row(*item)
+            with lock:
+                rows.append(row)
+                save(options.out, rows)
+
         with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-            rows = list(pool.map(lambda item: runner.row(*item), chosen.items()))
+            list(pool.map(one, chosen.items()))
     finally:
         shutil.rmtree(options.work, ignore_errors=True)
-    counts = {r: sum(row["result"] == r for row in rows) for r in ("ok", "failed", "not possible")}
-    with open(os.path.join(options.out, "external.json"), "w", encoding="utf-8") as out:
-        json.dump({"format": "prism-external-results", "counts": counts, "programs": rows}, out, indent=1)
+    counts = save(options.out, rows)
     say(", ".join(f"{n} {r}" for r, n in counts.items()))
     return 1 if counts["failed"] else 0
 

@@ -47,10 +47,43 @@ P
     nothing_left
 }
 
+@test "a world that does not fit: evictions, rates and the bound reach the page" {
+    # How fast host memory is decides whether it passes.
+    run timeout 200 "$PRISM_SOURCE/tests/gpu/run" --soft --bin "$PRISM_BUILD/bin" --lib "$PRISM_BUILD/lib" --out out \
+        --stages overfull,switch --network "$PRISM_NETWORK" --programs ddp-16x12 --budget 180
+    echo "$output"
+    python3 - <<'P'
+import json
+stages = json.load(open("out/results.json"))["stages"]
+row = stages["overfull"]["rows"][0]
+assert row["passed"] and len(row["switching"]) == 2 and all(s["evictions"] and s["bytes_out"] for s in row["switching"]), row
+assert row["comparisons"]["other-order"]["bits_equal"] and row["bound"]["seconds"] > 0 and len(row["capture_seconds"]) == 2, row
+assert [r["out_share"] > 0 for r in stages["switch"]["rows"]] == [True, True], stages["switch"]
+P
+    "$PRISM_SOURCE/tests/gpu/page.py" out/results.json --output page.md
+    grep -qE '^\| ddp-16x12 \| 16 \| .* \| bits \| .* \| passed \|$' page.md
+    nothing_left
+}
+
 @test "an unknown stage is one line and exit code 64" {
     run "$PRISM_SOURCE/tests/gpu/run" --stages nonsense
     [ "$status" -eq 64 ]
     [ "$output" = "tests/gpu/run: no stage 'nonsense'; --list names them" ]
+}
+
+@test "PyTorch itself on software GPUs, its kernels doing nothing: captured, calibrated, emulated" {
+    cc -std=c11 -Wall -Wextra -Werror -fsyntax-only "$PRISM_SOURCE/tests/gpu/blind/blind.c"
+    local python found=
+    for python in ${PRISM_TEST_PYTHONS:-}; do
+        ! "$python" -c 'import torch; assert torch.version.cuda and torch.cuda.nccl' 2>/dev/null || found=$python
+    done
+    [ -n "$found" ] || skip "no PyTorch for CUDA in PRISM_TEST_PYTHONS"
+    run timeout 900 "$PRISM_SOURCE/tests/gpu/run" --soft --blind "$found" --bin "$PRISM_BUILD/bin" --lib "$PRISM_BUILD/lib" --out out \
+        --stages programs --network "$PRISM_NETWORK" --programs ep --steps capture,emulate --budget 880
+    echo "$output"
+    [ "$status" -eq 0 ]
+    grep -q '^ep  *world  4 passed' <<<"$output"
+    nothing_left
 }
 
 real() { # SCRIPT [arguments...]

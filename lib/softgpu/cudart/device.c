@@ -99,6 +99,7 @@ static int attribute(CUdevice_attribute which, int device)
 static void fill_limits(struct cudaDeviceProp *p, int device)
 {
     p->sharedMemPerBlock = (size_t)ATTRIBUTE(MAX_SHARED_MEMORY_PER_BLOCK);
+    p->sharedMemPerBlockOptin = (size_t)ATTRIBUTE(MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
     p->sharedMemPerMultiprocessor = (size_t)ATTRIBUTE(MAX_SHARED_MEMORY_PER_MULTIPROCESSOR);
     p->regsPerBlock = ATTRIBUTE(MAX_REGISTERS_PER_BLOCK);
     p->regsPerMultiprocessor = ATTRIBUTE(MAX_REGISTERS_PER_MULTIPROCESSOR);

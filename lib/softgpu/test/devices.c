@@ -70,7 +70,7 @@ static void properties(void)
     CHECK(count == 8);
     OK(cudaGetDeviceProperties(&p, 1));
     CHECK(strstr(p.name, "software GPU") && p.totalGlobalMem == 64 << 20 && p.major == 9 && p.multiProcessorCount > 0 &&
-          p.pciBusID == 2 && p.warpSize == 32);
+          p.pciBusID == 2 && p.warpSize == 32 && p.sharedMemPerBlockOptin == 227 << 10);
     OK(cudaDeviceGetAttribute(&value, cudaDevAttrComputeCapabilityMajor, 0));
     CHECK(value == 9);
     CHECK_IS(cudaDeviceGetAttribute(&value, cudaDevAttrComputeCapabilityMajor, 8), cudaErrorInvalidDevice);

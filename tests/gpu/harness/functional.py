@@ -117,7 +117,7 @@ def in_parallel(launcher, work, items):
 
 def possible(launcher, table):
     """The stand-in of rehearsals has no world of one rank that communicates."""
-    return [p for p in table if p.world > 1 or not launcher.options.soft]
+    return [p for p in table if p.world > 1 or not launcher.options.soft or launcher.blind]
 
 
 def programs(launcher, result):

@@ -13,6 +13,7 @@ import time
 
 from harness import parse
 
+HERE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 LIMIT_GRACE = 5.0
 
 
@@ -74,6 +75,11 @@ def devices_of(count):
     return [d.strip() for d in visible.split(",")] if visible else [str(n) for n in range(count)]
 
 
+def rehearsal_python(options):
+    """What runs the programs on software GPUs: the stand-in, or (--blind) PyTorch whose kernels do nothing."""
+    return os.path.join(HERE, "blind" if options.blind else "stand_in", "python3")
+
+
 class Launcher:
     """Where everything is, and until when it may run."""
 
@@ -91,6 +97,7 @@ class Launcher:
         self.nvidia = [] if options.soft else nvidia_folders(options.python)
         self.serial, self.lock = 0, threading.Lock()
         self.running = set()
+        self.blind = self.blind_environment() if options.soft and options.blind else {}
         # What one stage measured and others use; the results so far.
         self.facts, self.results = {}, {"stages": {}}
 
@@ -118,6 +125,13 @@ class Launcher:
         end_group(children)
         self.running.difference_update(children)
 
+    def blind_environment(self):
+        """tests/gpu/blind: its library is made here, since the machine that runs it has no toolkit."""
+        library = os.path.join(self.work, "libblind.so")
+        subprocess.run(["cc", "-std=c11", "-O1", "-shared", "-fPIC", "-o", library, os.path.join(HERE, "blind", "blind.c"), "-ldl"], check=True)
+        return {"BLIND_LIB": library, "BLIND_SOFTGPU": os.path.join(self.lib, "softgpu"), "BLIND_PYTHON": self.options.blind,
+                "SOFTGPU_UNTIMED": "1"}
+
     def environment(self, extra=None):
         drop = ("PRISM_", "SLURM_", "SOFTGPU_", "RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "TORCHELASTIC_")
         keep = ("PRISM_LOG", "PRISM_TEST_MARK")
@@ -128,6 +142,7 @@ class Launcher:
             env["SOFTGPU_DIR"] = os.path.join(self.work, "softgpu")
             env["SOFTGPU_TIME_SCALE"] = "0.2"
             env["MOETRAIN"] = os.path.join(self.bin, "moetrain")
+            env.update(self.blind)
             os.makedirs(env["SOFTGPU_DIR"], mode=0o700, exist_ok=True)
         path += self.nvidia
         if path:
@@ -200,8 +215,8 @@ class Launcher:
 
     def prism(self, argv, name, seconds, world, trace, phase="auto", sandbox="0", assistants=0, extra=None, check=True,
               arguments=(), devices=None, per_node=8):
-        """`prism run` of nodes of per_node GPUs (on the first `devices` GPUs; default: on all that this run has): call()'s result, with the report under "report" and the ranks' logs of earlier phases under
-        "logs" ({file name: text})."""
+        """`prism run` of nodes of per_node GPUs (on the first `devices` GPUs; default: on all that this run has): call()'s result, with the report under "report" (of emulation), the ranks' logs of earlier phases under
+        "logs" ({file name: text}), and what capture said of context switching under "switching"."""
         trace = os.path.join(self.work, trace)
         report = os.path.join(self.work, os.path.basename(trace) + f"-{phase}.json")
         if os.path.exists(report):
@@ -225,6 +240,8 @@ class Launcher:
         result = self.call([*command, "--", *argv], name, seconds, env, check=False)
         result["report"] = json.loads(read(report) or "{}")
         result["logs"] = rank_logs(trace)
+        # Of capture; a report is written by emulation only.
+        result["switching"] = json.loads(read(os.path.join(trace, "switching.json")) or "null")
         if result["code"] == 0 or not check:
             return result
         what = f"out of time after {seconds:.0f} s" if result["code"] == -1 else f"exit code {result['code']}"

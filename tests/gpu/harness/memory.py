@@ -64,11 +64,17 @@ class Watch:
             return 0
 
 
-def host_pool(program):
-    """Bytes to pin for a world that does not fit: what it has beyond a device of 120 GB, and some. prismd's own choice goes by the
-    memory that is there when it starts."""
+def eviction(launcher, program, seed):
+    """Environment of a capture whose ranks must leave the device. Host memory to pin: what the world has beyond 125 GB of a device, and
+    a tenth; prismd's own choice goes by the memory that is there when it starts. A machine of one GPU has half the memory of one of two."""
+    environment = {**program.environment, "PRISM_EVICTION_SEED": str(seed)}
+    if launcher.options.soft:
+        # The stand-in's ranks have some 0.8 MB each, in ranges of 2 MiB; PyTorch's small ones 150 MB.
+        each = (90 if launcher.blind else 1) << 20
+        return {**environment, "PRISM_DEVICES_PER_NODE": "1", "PRISM_DEVICE_MEMORY": str(program.world * each)}
     gib = next((float(a.split("=")[1]) for a in program.arguments if a.startswith("--gib=")), 0)
-    return int(min(110 << 30, max(8 << 30, 1.1 * program.world * gib * (1 << 30) - 110e9)))
+    most = 80e9 if len(launcher.results.get("machine", {}).get("gpus", [])) == 1 else 110e9
+    return {**environment, "PRISM_HOST_POOL": str(int(min(most, max(8e9, 1.1 * (program.world * gib * (1 << 30) - 125e9)))))}
 
 
 def reference(launcher, row, program):
@@ -88,10 +94,7 @@ def reference(launcher, row, program):
 
 def capture(launcher, row, name, program, seed):
     """One capture; keeps the switching counters. Returns the losses of all ranks."""
-    trace = f"trace-{program.name}-{seed}"
-    environment = {**program.environment, "PRISM_EVICTION_SEED": str(seed)}
-    if not launcher.options.soft:
-        environment["PRISM_HOST_POOL"] = str(host_pool(program))
+    trace, environment = f"trace-{program.name}-{seed}", eviction(launcher, program, seed)
     row["host_pool_bytes"] = int(environment.get("PRISM_HOST_POOL", 0))
     with Watch() as host:
         got = step(row, name, lambda: launcher.prism(program.argv(launcher), f"{program.name}-{name}", 400, program.world, trace,
@@ -101,13 +104,17 @@ def capture(launcher, row, name, program, seed):
     launcher.forget(trace)
     if not got:
         return None
-    row["switching"].append(got["report"].get("switching"))
-    row["capture_seconds"].append(got["report"].get("phases", {}).get("capture"))
+    row["switching"].append(got["switching"])
+    if got["switching"] and "copies" in launcher.facts:
+        row["rates"].append(rates(launcher.facts, got["switching"]))
     try:
-        return parse.complete(phase_numbers(got["logs"], "capture"), range(program.world), program.iterations)
+        ranks = parse.complete(phase_numbers(got["logs"], "capture"), range(program.world), program.iterations)
     except parse.Incomplete as error:
         row["failures"].append(f"{name}: {error}")
         return None
+    # Without the start of the processes, and the making of their contexts.
+    row["capture_seconds"].append(max(sum(r["seconds"]) for r in ranks.values()))
+    return ranks
 
 
 def lower_bound(row, alone, program, bandwidth):
@@ -119,25 +126,27 @@ def lower_bound(row, alone, program, bandwidth):
     moved = max(switching.get("bytes_out", 0), switching.get("bytes_in", 0))
     compute = sum(alone["seconds"]) * program.world if alone else None
     row["bound"] = {"compute_seconds": compute, "moved_bytes": moved, "copy_gb_per_second": bandwidth,
-                    "copy_seconds": moved / bandwidth / 1e9 if bandwidth else None}
+                    "copy_seconds": moved / bandwidth / 1e9}
     if row.get("memory_bytes") and row.get("device_bytes"):
         # Every rank is on the device once an iteration at least.
         row["bound"]["must_move_bytes"] = max(0, row["memory_bytes"] - row["device_bytes"]) * program.iterations
-    if bandwidth:
-        # Where a rank cannot be run alone, the copies are a bound by themselves.
-        row["bound"]["seconds"] = (compute or 0.0) + row["bound"]["copy_seconds"]
+    # Where a rank cannot be run alone, the copies are a bound by themselves.
+    row["bound"]["seconds"] = (compute or 0.0) + row["bound"]["copy_seconds"]
 
 
-def overfull_row(launcher, program, bandwidth):
-    row = {"program": program.name, "about": program.about, "world": program.world, "arguments": program.arguments,
-           "tolerance": program.tolerance, "micro_steps": MICRO_STEPS, "steps": {}, "comparisons": {}, "numbers": {},
-           "switching": [], "capture_seconds": [], "failures": []}
+def overfull_row(launcher, row, program, bandwidth):
+    """What decides most comes first: a capture, its bound; then the other order, then the same batch in micro-steps."""
     first = capture(launcher, row, "capture", program, 1)
-    second = capture(launcher, row, "capture-again", program, 2) if first else None
     if first:
         row["numbers"]["captured"] = keep_numbers(first)
         row["memory_bytes"] = sum(r["values"].get("max_memory_allocated", 0) for r in first.values())
         row["device_bytes"] = first[0]["values"].get("device_total")
+        alone = None
+        if program.file not in ("moe", "ep"):
+            got = step(row, "alone", lambda: launcher.ranks(program.argv(launcher), 1, f"{program.name}-alone", 60, program.environment))
+            alone = parse.read(got["text"]).get(0) if got else None
+        lower_bound(row, alone, program, bandwidth)
+    second = capture(launcher, row, "capture-again", program, 2) if first else None
     for n, counters in enumerate(row["switching"]):
         if not (counters or {}).get("evictions"):
             row["failures"].append(f"capture {n + 1}: no rank was evicted")
@@ -146,8 +155,8 @@ def overfull_row(launcher, program, bandwidth):
         if not row["comparisons"]["other-order"]["bits_equal"]:
             row["failures"].append("another eviction order gave other losses, first at rank, iteration "
                                    f"{row['comparisons']['other-order']['first_difference']}")
-    got = reference(launcher, row, program)
-    if got and first:
+    got = reference(launcher, row, program) if first else None
+    if got:
         try:
             real = parse.complete(got, range(program.world), program.iterations)
             row["numbers"]["accumulated"] = keep_numbers(real)
@@ -156,15 +165,7 @@ def overfull_row(launcher, program, bandwidth):
                 row["failures"].append(f"losses differ from the accumulated run's by {verdict['largest_difference']:.1e}")
         except parse.Incomplete as error:
             row["failures"].append(f"accumulated: {error}")
-    if program.file not in ("moe", "ep"):
-        got = step(row, "alone", lambda: launcher.ranks(program.argv(launcher), 1, f"{program.name}-alone", 60, program.environment))
-        alone = parse.read(got["text"]).get(0) if got else None
-        if first:
-            lower_bound(row, alone, program, bandwidth)
-    elif first:
-        lower_bound(row, None, program, bandwidth)
     row["passed"] = not row["failures"]
-    return row
 
 
 def copies(launcher):
@@ -172,46 +173,65 @@ def copies(launcher):
     return json.loads(parse.last_lines(got["text"])[-1])
 
 
+def speeds(launcher):
+    """Measured once a visit, before what is compared with them."""
+    facts = launcher.facts
+    if "copies" not in facts:
+        facts["copies"] = copies(launcher)
+    if "checkpoint_process" not in facts:
+        try:
+            got = launcher.ranks([launcher.options.python, os.path.join(TOOLS, "checkpoint_process.py"), "4"], 1, "cucheckpoint", 60)
+            facts["checkpoint_process"] = json.loads(parse.last_lines(got["text"])[-1])
+        except (Failed, ValueError, IndexError) as error:
+            # What is compared with it is lost, and nothing else.
+            facts["checkpoint_process"] = {"errors": [str(error)]}
+    return facts
+
+
+def rates(facts, counters):
+    """A capture's switching against plain copies and cuCheckpointProcess."""
+    row = {"switching": counters, "passed": False}
+    if not all(counters.get(n) for n in ("bytes_out", "bytes_in", "seconds_out", "seconds_in")):
+        return row
+    plain, driver = facts["copies"]["gb_per_second"], facts["checkpoint_process"]
+    for way in ("out", "in"):
+        row[way + "_gb_per_second"] = counters["bytes_" + way] / counters["seconds_" + way] / 1e9
+        row[way + "_share"] = row[way + "_gb_per_second"] / max(plain[way])
+    row["passed"] = min(row["out_share"], row["in_share"]) >= 0.9
+    for name, way, seconds in (("checkpoint", "out", "checkpoint_seconds"), ("restore", "in", "restore_seconds")):
+        if driver.get(seconds) and not any(driver["errors"]):
+            row["times_faster_than_" + name] = row[way + "_gb_per_second"] / (driver["bytes"] / driver[seconds] / 1e9)
+    row["passed"] &= row.get("times_faster_than_checkpoint", 0) >= 10
+    say(f"switching: out {row['out_gb_per_second']:.1f} GB/s ({100 * row['out_share']:.0f} %), in "
+        f"{row['in_gb_per_second']:.1f} GB/s ({100 * row['in_share']:.0f} %)")
+    return row
+
+
 def overfull(launcher, result):
     """Worlds whose memory is more than the device has: captured twice, with two orders of eviction."""
-    launcher.facts.setdefault("copies", copies(launcher))
-    bandwidth = max(launcher.facts["copies"]["gb_per_second"]["out"])
+    bandwidth = max(speeds(launcher)["copies"]["gb_per_second"]["out"])
     table = OVERFULL + MORE_OVERFULL if launcher.options.programs else OVERFULL
     for program in choose(table, launcher.options.programs):
-        row = overfull_row(launcher, program, bandwidth)
+        row = {"program": program.name, "about": program.about, "world": program.world, "arguments": program.arguments,
+               "tolerance": program.tolerance, "micro_steps": MICRO_STEPS, "steps": {}, "comparisons": {}, "numbers": {},
+               "switching": [], "rates": [], "capture_seconds": [], "failures": []}
         result["rows"].append(row)
+        overfull_row(launcher, row, program, bandwidth)
         say(summary(row) + f"\n    {row['switching']}")
     result["passed"] = bool(result["rows"]) and all(r["passed"] for r in result["rows"])
 
 
 def switch(launcher, result):
     """Switching speed against plain pinned copies and against cuCheckpointProcess, in the same visit."""
-    launcher.facts.setdefault("copies", copies(launcher))
-    plain = launcher.facts["copies"]["gb_per_second"]
-    got = launcher.ranks([launcher.options.python, os.path.join(TOOLS, "checkpoint_process.py"), "4"], 1, "cucheckpoint", 120)
-    driver = json.loads(parse.last_lines(got["text"])[-1])
-    result["checkpoint_process"] = driver
-    result["copies"] = launcher.facts["copies"]
-    reports = [s for r in launcher.results["stages"].get("overfull", {}).get("rows", []) for s in r["switching"] if s]
-    if not reports:
+    result.update(speeds(launcher))
+    captures = [r for r in launcher.results["stages"].get("overfull", {}).get("rows", []) if r["switching"]]
+    if not captures:
         program = Program("ddp-16x12", "ddp", 16, "DDP", ["--size=full", "--gib=12"], iterations=1)
-        row = {"program": "switch", "steps": {}, "failures": [], "switching": [], "capture_seconds": [], "comparisons": {}}
+        row = {"program": program.name, "steps": {}, "failures": [], "switching": [], "rates": [], "capture_seconds": []}
         capture(launcher, row, "capture", program, 1)
-        reports = [s for s in row["switching"] if s]
-        result["capture"] = row
-    for s in reports:
-        if not s.get("bytes_out") or not s.get("seconds_out") or not s.get("seconds_in"):
-            continue
-        row = {"switching": s, "out_gb_per_second": s["bytes_out"] / s["seconds_out"] / 1e9,
-               "in_gb_per_second": s["bytes_in"] / s["seconds_in"] / 1e9}
-        row["out_share"] = row["out_gb_per_second"] / max(plain["out"])
-        row["in_share"] = row["in_gb_per_second"] / max(plain["in"])
-        row["times_faster_than_checkpoint"] = row["out_gb_per_second"] / (driver["bytes"] / driver["checkpoint_seconds"] / 1e9)
-        row["times_faster_than_restore"] = row["in_gb_per_second"] / (driver["bytes"] / driver["restore_seconds"] / 1e9)
-        row["passed"] = min(row["out_share"], row["in_share"]) >= 0.9 and row["times_faster_than_checkpoint"] >= 10
-        result["rows"].append(row)
-        say(f"switching: out {row['out_gb_per_second']:.1f} GB/s ({100 * row['out_share']:.0f} %), in "
-            f"{row['in_gb_per_second']:.1f} GB/s ({100 * row['in_share']:.0f} %)")
+        result["capture"], captures = row, [row]
+    for row in captures:
+        result["rows"] += [{"program": row["program"], **r} for r in row["rates"]]
     if not result["rows"]:
         raise Failed("no run told its switching counters")
     result["passed"] = all(r["passed"] for r in result["rows"])

@@ -24,8 +24,11 @@ class Program:
 
     def argv(self, launcher, *more, iterations=None):
         count = iterations or self.iterations
-        return [launcher.options.python, os.path.join(FOLDER, self.file + ".py"), f"--iterations={count}",
-                *self.arguments, *more]
+        arguments = [*self.arguments, *more]
+        if launcher.blind:
+            # On the host's memory.
+            arguments = [a for a in arguments if not a.startswith(("--size=", "--gib="))]
+        return [launcher.options.python, os.path.join(FOLDER, self.file + ".py"), f"--iterations={count}", *arguments]
 
 
 PROGRAMS = [

@@ -17,7 +17,7 @@ import time
 from dataclasses import dataclass, field
 
 from harness import compare, memory, parse
-from harness.launch import Failed, Launcher, NoTime, read, say
+from harness.launch import Failed, Launcher, NoTime, read, rehearsal_python, say
 from harness.programs import FOLDER, Program
 
 HERE = os.path.dirname(FOLDER)
@@ -286,6 +286,7 @@ def main(kinds, about):
     p.add_argument("--network", default="", help="a profile; default: measured")
     p.add_argument("--minutes", type=float, default=9.5)
     p.add_argument("--rehearse", dest="soft", action="store_true", help="on software GPUs, tests/gpu/stand_in in place of PyTorch")
+    p.add_argument("--blind", default="", metavar="PYTHON", help="with --rehearse: a Python with PyTorch for CUDA (tests/gpu/blind)")
     p.add_argument("--keep", action="store_true", help="keep traces")
     if len(kinds) > 1:
         p.add_argument("--gpus", type=int, choices=sorted(kinds), default=max(kinds))
@@ -297,7 +298,7 @@ def main(kinds, about):
     o.network = os.path.abspath(o.network) if o.network else ""
     o.work, o.budget = tempfile.mkdtemp(prefix="prism-real-"), o.minutes * 60
     if o.soft:
-        o.python = os.path.join(HERE, "stand_in", "python3")
+        o.python = rehearsal_python(o)
     o.stages = [s for s in o.stages.split(",") if s] or list(kind.stages)
     o.programs = [n for n in o.programs.split(",") if n] or list(kind.cases)
     o.profiled = [n for n in o.profiled.split(",") if n] or kind.profiled

@@ -39,7 +39,7 @@ def emulate_twice(launcher, row, program, count, arguments=(), per_node=8):
     runs = []
     for name, phase in (("emulate-1", "auto"), ("emulate-2", "emulate")):
         got = step(row, name, lambda p=phase, n=name: launcher.prism(
-            argv, f"{program.name}-{n}", 300, program.world, trace, p, program.sandbox, 0, program.environment,
+            argv, f"{program.name}-{n}", 480, program.world, trace, p, program.sandbox, 0, program.environment,
             arguments=[f"--iterations={recorded}", *arguments], per_node=per_node))
         if not got:
             break
@@ -57,6 +57,7 @@ def timing(launcher, result):
     count = launcher.options.iterations
     for program in possible(launcher, choose(TURNS, launcher.options.programs)):
         row, rank, full = new_row(program), int(program.sandbox), []
+        result["rows"].append(row)
         for n in (1, 2):
             argv = program.argv(launcher, iterations=count)
             got = step(row, f"full-{n}", lambda a=argv, m=n: launcher.ranks(a, program.world, f"{program.name}-full-{m}", 120,
@@ -81,7 +82,6 @@ def timing(launcher, result):
             if row["memory"]["equal"] is False:
                 row["failures"].append(f"max_memory_allocated differs: {row['memory']['bytes']}")
         row["passed"] = not row["failures"] and len(runs) == 2
-        result["rows"].append(row)
         say(summary(row) + f"\n    {[round(100 * t['error'], 3) for t in row.get('times', [])]} %")
     result["passed"] = bool(result["rows"]) and all(r["passed"] for r in result["rows"])
 
@@ -94,7 +94,8 @@ def larger(launcher, result):
     count = launcher.options.iterations
     for program in choose(LARGER, launcher.options.programs):
         row = new_row(program)
-        runs = emulate_twice(launcher, row, program, count, ["--slices=2", "--payload=control"])
+        result["rows"].append(row)
+        runs = emulate_twice(launcher, row, program, count, ["--slices=1", "--payload=control"])
         row["emulated_seconds"] = [r["seconds"] for r, _ in runs]
         row["reports"] = [report for _, report in runs]
         row["errors"] = []
@@ -108,18 +109,17 @@ def larger(launcher, result):
             if row["errors"][-1] > PREDICTION_LIMIT:
                 row["failures"].append(f"emulated {got:.6f} s, predicted {wanted:.6f} s: {100 * row['errors'][-1]:.2f} %")
         row["passed"] = not row["failures"] and len(runs) == 2
-        result["rows"].append(row)
         say(summary(row) + f"\n    {[round(100 * e, 3) for e in row['errors']]} %")
     result["passed"] = bool(result["rows"]) and all(r["passed"] for r in result["rows"])
 
 
-def world_row(launcher, program):
-    """Capture folded, calibration on slices, emulation of one rank; minutes, memory, emulated against predicted."""
+def world_row(launcher, row, program):
+    """Capture folded, calibration of one rank of each class, emulation of one rank; minutes, memory, emulated against predicted."""
     count, trace = launcher.options.iterations, f"trace-{program.name}"
-    row = {**new_row(program), "representatives": 32, "minutes": {}, "host_peak_bytes": {}, "device_peak_bytes": {}}
+    row.update(representatives=32, minutes={}, host_peak_bytes={}, device_peak_bytes={})
     argv, reports = program.argv(launcher, iterations=count), {}
     recorded = [f"--iterations={min(RECORDED, count)}", "--payload=control"]
-    for phase, more in (("capture", [*layout(program), *recorded]), ("calibrate", ["--slices=auto", *recorded]), ("emulate", [])):
+    for phase, more in (("capture", [*layout(program), *recorded]), ("calibrate", ["--slices=1", *recorded]), ("emulate", [])):
         with memory.Watch(launcher) as watch:
             got = step(row, phase, lambda p=phase, m=more: launcher.prism(
                 argv, f"{program.name}-{p}", 480, program.world, trace, p, program.sandbox, 0,
@@ -143,14 +143,14 @@ def world_row(launcher, program):
                 row["failures"].append(f"emulated {mine:.6f} s, predicted {wanted:.6f} s: {100 * row['error']:.2f} %")
     launcher.forget(trace)
     row["passed"] = not row["failures"] and "error" in row
-    return row
 
 
 def world(launcher, result):
     """A world of thousands of ranks with 32 representatives, folded; the same at smaller sizes."""
     for program in choose(WORLDS, launcher.options.programs):
-        row = world_row(launcher, program)
+        row = new_row(program)
         result["rows"].append(row)
+        world_row(launcher, row, program)
         say(summary(row) + f"\n    minutes {row['minutes']}, error {row.get('error')}")
     result["passed"] = bool(result["rows"]) and all(r["passed"] for r in result["rows"])
 

@@ -7,7 +7,8 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from harness import compare, parse  # noqa: E402
+from harness import compare, memory, parse, timing  # noqa: E402
+from harness.programs import Program  # noqa: E402
 
 
 def line(rank, iteration, loss, seconds=0.5):
@@ -107,7 +108,43 @@ class Times(unittest.TestCase):
         self.assertEqual(bad["only_in_one"], ["extra"])
 
 
+class Switching(unittest.TestCase):
+    FACTS = {"copies": {"gb_per_second": {"out": [49.0, 50.0], "in": [40.0, 50.0]}},
+             "checkpoint_process": {"bytes": 4e9, "errors": [0, 0, 0, 0, 0], "checkpoint_seconds": 2.0, "restore_seconds": 1.0}}
+    COUNTERS = {"evictions": 6, "bytes_out": 92e9, "bytes_in": 94e9, "seconds_out": 2.0, "seconds_in": 2.0}
+
+    def rates(self, counters=None, **driver):
+        facts = {**self.FACTS, "checkpoint_process": {**self.FACTS["checkpoint_process"], **driver}}
+        return memory.rates(facts, {**self.COUNTERS, **(counters or {})})
+
+    def test_against_the_best_plain_copy_and_the_driver(self):
+        row = self.rates()
+        self.assertAlmostEqual(row["out_share"], 0.92)
+        self.assertAlmostEqual(row["in_share"], 0.94)
+        self.assertAlmostEqual(row["times_faster_than_checkpoint"], 23.0)
+        self.assertTrue(row["passed"])
+
+    def test_what_is_slow_or_not_known_does_not_pass(self):
+        self.assertFalse(self.rates({"seconds_in": 2.2})["passed"])
+        self.assertFalse(self.rates({"bytes_in": 0})["passed"])
+        self.assertFalse(self.rates(checkpoint_seconds=0.5)["passed"])
+        self.assertFalse(self.rates(errors=[0, 600, 0, 0, 0])["passed"])
+
+
 class Page(unittest.TestCase):
+    def test_a_row_that_was_not_finished_shows(self):
+        import page
+        row = timing.new_row(Program("ddp", "ddp", 2, "x"))
+        rows = {name: [dict(row)] for name in ("timing", "larger", "world", "kernels")}
+        rows["world"][0].update(representatives=32, minutes={}, host_peak_bytes={}, device_peak_bytes={})
+        rows["overfull"] = [{**row, "switching": [], "rates": [], "capture_seconds": [], "tolerance": 1e-4, "numbers": {}}]
+        rows["switch"] = [{"program": "ddp", "passed": False, "switching": {}}]
+        run = {"format": "prism-gpu-results", "machine": {"gpus": ["GPU"]}, "started": "now", "facts": {}, "stages": {
+            name: {"passed": False, "seconds": 1.0, "errors": [], "rows": r} for name, r in rows.items()}}
+        text = page.page([("results.json", run)])
+        for title in ("## Iteration time", "## Larger worlds", "## Folded worlds", "## Worlds that do not fit", "## Speed of switching"):
+            self.assertIn(title, text)
+
     def test_a_failed_row_shows(self):
         import page
         result = {"format": "prism-gpu-results", "machine": {"gpus": ["GPU"]}, "started": "now", "facts": {}, "stages": {"programs": {
