@@ -59,13 +59,14 @@ leaves_in() {
 
 signalled_in() { # PHASE SIGNAL CODE
     prepare "$1" 150
+    echo 'hang 2 100' >fault # on a busy machine too the run does not end before the signal comes
     start_foreground "$prism" run --emulate=4 --gpus-per-node=4 --sandbox=0,2 --assistants=0 --trace=trace \
         --phase="$1" -- "$looper" fault 150 20
     rank_pid 2 >/dev/null
     sleep 0.5
     # A terminal's Ctrl-C goes to the whole foreground group.
     if [ "$2" = INT ]; then kill -INT -- "-$started"; else kill "-$2" "$started"; fi
-    await_started 20
+    await_started 60
     [ "$code" = "$3" ] || { echo "exit code $code: $(cat .stderr)"; return 1; }
     [ "$1" != capture ] || incomplete
     nothing_left

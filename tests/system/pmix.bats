@@ -98,13 +98,13 @@ process() { our_processes | sed -n "s|^\([0-9]*\) [^ ]*$1 .*|\1|p" | head -n 1; 
 @test "a PMIx server or prismd itself is killed: the run ends and leaves nothing" {
     start_waiting
     kill -KILL "$(process prism-pmix)"
-    await_started 20
+    await_started 60
     [ "$code" -eq 68 ]
     grep -qE 'the PMIx server of logical node [01] ended \(signal 9\)' .stderr
     nothing_left
     start_waiting
     kill -KILL "$(process prismd)"
-    await_started 20
+    await_started 60
     [ "$code" -ne 0 ]
     nothing_left
 }

@@ -13,7 +13,7 @@ start_hanging() {
     start_foreground "$prism" run --emulate=4 --gpus-per-node=4 --sandbox=0,2 --assistants=0 --trace=trace --phase=capture \
         -- "$looper" fault 6 20
     rank=$(rank_pid 2)
-    for i in $(seq 100); do
+    for i in $(seq 600); do
         grep -qs 'rank 0 iteration 2' trace/logs/capture.rank0 && return 0
         sleep 0.1
     done

@@ -70,7 +70,7 @@ counter() { python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))[sys
 start_switched() {
     export PRISM_DEVICE_MEMORY=$((144 << 20))
     start_foreground "$prism" run --emulate=8 --gpus-per-node=8 --sandbox=0 --trace=trace --phase=capture -- \
-        $(trainer) --iterations=50
+        $(trainer) --iterations=2000
     rank_pid 3 >/dev/null
     sleep 8
     kill -0 "$started" || { cat .stderr; return 1; }
@@ -79,7 +79,7 @@ start_switched() {
 @test "a rank is killed while ranks are switched" {
     start_switched
     kill -KILL "$(rank_pid 3)"
-    await_started 20
+    await_started 60
     [ "$code" = 67 ] || [ "$code" = 137 ] || { echo "exit code $code: $(cat .stderr)"; return 1; }
     grep -q 'rank 3' .stderr
     nothing_left
@@ -88,7 +88,7 @@ start_switched() {
 @test "prismd is killed while ranks are switched" {
     start_switched
     kill -KILL "$started"
-    await_started 20
+    await_started 60
     nothing_left
 }
 
@@ -104,7 +104,7 @@ start_switched() {
     pid=$(our_processes | grep -m1 prism-mover | cut -d' ' -f1)
     [ -n "$pid" ]
     kill -KILL "$pid"
-    await_started 20
+    await_started 60
     [ "$code" = 68 ] || { echo "exit code $code: $(cat .stderr)"; return 1; }
     # Whoever sees it first says so.
     grep -qE 'prism-mover was ended by signal 9|the process that moves its device memory' .stderr
