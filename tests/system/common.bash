@@ -39,10 +39,10 @@ our_processes() {
     done
 }
 
-# Within ten seconds of the end: no process, nothing new in /dev/shm.
+# Within half a minute of the end: no process, nothing new in /dev/shm.
 nothing_left() {
     local left new i
-    for i in $(seq 50); do
+    for i in $(seq 150); do
         left=$(our_processes)
         new=$(ls -A /dev/shm | sort | comm -13 "$BATS_TEST_TMPDIR/.shm-before" -)
         [ -z "$left$new" ] && return 0

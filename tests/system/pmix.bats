@@ -86,7 +86,7 @@ start_waiting() {
     rm -rf waiting
     start_foreground "$prism" run --emulate=8 --gpus-per-node=4 --trace=waiting --phase=capture -- "$client" --nccl --fault none 99
     local i
-    for i in $(seq 100); do
+    for i in $(seq 600); do
         [ "$(cat waiting/logs/capture.rank* 2>/dev/null | grep -c ' of 8 universe ')" -lt 8 ] || return 0
         sleep 0.1
     done
