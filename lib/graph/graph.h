@@ -160,6 +160,11 @@ int32_t graph_representative(const struct graph *g, uint32_t klass);
 /* Works of a node of a rank: its own if measured, else the representative's, else 0. */
 float graph_device_work(const struct graph *g, uint32_t rank, uint32_t node);
 float graph_host_work(const struct graph *g, uint32_t rank, uint32_t node);
+/* A work as the arithmetic takes it, in whole nanoseconds. (Rounded as a float it would be one off from 8 ms on.) */
+static inline int64_t graph_whole_ns(float work)
+{
+    return (int64_t)((double)work + 0.5);
+}
 /* Arrays of nnodes floats set to zero if not there yet. */
 void graph_alloc_works(struct graph *g, uint32_t rank);
 

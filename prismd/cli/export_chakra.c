@@ -154,10 +154,11 @@ static uint64_t whole_micros(double *before_us, double ns)
 
 static void put_work(struct chakra *c, struct deps *line, double *line_us, float work, bool host)
 {
-    if (work < 0.5f)
+    uint64_t ns = (uint64_t)graph_whole_ns(work);
+    if (!ns)
         return;
     node_begin(c, host ? "host work" : "work", TYPE_COMP, line, whole_micros(line_us, work), host);
-    attr_number(c, "duration_ns", ATTR_UINT64, (uint64_t)(work + 0.5f));
+    attr_number(c, "duration_ns", ATTR_UINT64, ns);
     deps_one(line, node_end(c));
 }
 

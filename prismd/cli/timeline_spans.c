@@ -59,7 +59,7 @@ void spans_of_rank(const struct timeline *t, uint32_t slot, int64_t begin_ns, in
     for (uint32_t v = 0; v < rank->nnodes; v++) {
         const struct graph_node *node = &rank->nodes[v];
         int64_t start = t->start[slot][v], end = t->end[slot][v];
-        int64_t host = host_end[node->host], issue = host + (int64_t)(graph_host_work(t->g, r, v) + 0.5f);
+        int64_t host = host_end[node->host], issue = host + graph_whole_ns(graph_host_work(t->g, r, v));
         put(out, w, SPAN_HOST_WORK, node->host, v, host, issue);
         host_end[node->host] = issue;
         if (node->kind == GRAPH_SYNC) {
@@ -67,7 +67,7 @@ void spans_of_rank(const struct timeline *t, uint32_t slot, int64_t begin_ns, in
             host_end[node->host] = end;
             continue;
         }
-        int64_t work = (int64_t)(graph_device_work(t->g, r, v) + 0.5f), from = stream_end[node->stream];
+        int64_t work = graph_whole_ns(graph_device_work(t->g, r, v)), from = stream_end[node->stream];
         put(out, w, SPAN_COMPUTE, node->stream, v, from, from + work);
         if (node->kind == GRAPH_COMM)
             put_group(t, rank, v, start, end, w, out);

@@ -16,7 +16,7 @@ name = "instant"; layers = 8; iterations = 2;
 layout = { tp = 2; pp = 4; dp = 2; micro_batches = 6; };
 cluster = { launch_us = 0.0; intra_step_us = 0.0; inter_step_us = 0.0; intra_bandwidth = 1.0e18; inter_bandwidth = 1.0e18; eager_bytes = 0; };
 steps = { forward = ( { compute_us = 300.4; op = "AllReduce"; group = "tp"; bytes = 4096; } );
-    backward = ( { compute_us = 700.7; op = "AllReduce"; group = "tp"; bytes = 4096; } ); stage_bytes = 1024;
+    backward = ( { compute_us = 10000.001; op = "AllReduce"; group = "tp"; bytes = 4096; } ); stage_bytes = 1024;
     end = ( { op = "AllReduce"; group = "dp"; bytes = 1024; } ); };
 J
     run_prism synth job.conf -o job
