@@ -94,17 +94,27 @@ int fold_expand(const struct fold *f, struct graph *g, struct prism_error *err);
  * that its works are theirs. */
 void fold_classes(const struct fold *f, struct graph *g);
 
-/* A group of sends and receives that goes to everyone (an all-to-all: it has the rank itself among its peers, or more than two
- * others): absent members then send what their representative sends to the same member; else what it sends to the one as
- * far away (a ring, a pipeline). */
+/* A group of sends and receives that goes to everyone, the rank itself as well (an all-to-all as PyTorch makes it): absent
+ * members then send what their representative sends to the same member; else what it sends to the one as far away (a ring, a
+ * pipeline, an all-to-all without oneself). */
 bool fold_goes_to_all(const struct graph_part *parts, uint32_t nparts, int32_t self);
 
 /* 5. Replaying one replica for many. Exchange two places of a folded dimension at which no rank is external or has works of its own:
- * communicators become communicators, and who waits for whom stays, as long as replicas meet only in collectives that wait for
- * all. So what happens at the one place happens at the same times at the other, and the first such place of each dimension can
- * be played for the others. as (world entries): by rank, the rank that is played for it, itself for those that are played
- * (graph/run.h). Returns how many are. All of them (as[r] = r) where it is not so: messages between replicas, a root in a replica
- * that is not played, groups of two replicas that are spread over nodes in two ways, other work. external may be NULL. */
+ * communicators become communicators, and who waits for whom stays, as long as replicas meet only where all wait for all. So what
+ * happens at the one place happens at the same times at the other, and the first such place of each dimension can be played
+ * for the others. as (world entries): by rank, the rank that is played for it, itself for those that are played (graph/run.h).
+ * Returns how many are. All of them (as[r] = r) where it is not so: a root in a replica that is not played, groups of two
+ * replicas that are spread over nodes in two ways, other work, and messages between replicas, but for
+ *
+ *   exchanges: groups that are one send to and one receive from every other member of the communicator (and perhaps the rank
+ *   itself). Whether a send is eager, a receive waits for its send; so each member ends after the start of the last, as in a
+ *   collective. How long it takes then is each member's own: what it sends and receives within its node and to others.
+ *   That has to be the same, in messages and in bytes, for a rank and the one that is played for it: equal splits, and members
+ *   that lie alike on nodes. With splits from data (and PyTorch leaves out sends of nothing), members end at different times
+ *   and every rank is played. So it is with a ring or any other message to some members only: a wave takes time to go round. The
+ *   n-th exchange of a member is then everyone's n-th, so that other messages on the same communicator count as well.
+ *
+ * external may be NULL. */
 uint32_t fold_twins(const struct fold *f, const struct graph *g, const uint8_t *external, uint32_t *as);
 
 #endif

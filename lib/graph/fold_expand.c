@@ -144,17 +144,10 @@ static int give_communicators(struct expansion *x, uint32_t to)
 
 bool fold_goes_to_all(const struct graph_part *parts, uint32_t nparts, int32_t self)
 {
-    uint32_t receives = 0;
-    for (uint32_t i = 0; i < nparts; i++) {
-        bool p2p = graph_feeds(parts[i].op) >= GRAPH_FEEDS_SEND;
-        if (p2p && parts[i].peer == self)
+    for (uint32_t i = 0; i < nparts; i++)
+        if (graph_feeds(parts[i].op) >= GRAPH_FEEDS_SEND && parts[i].peer == self)
             return true;
-        bool again = false;
-        for (uint32_t k = 0; k < i && !again; k++)
-            again = parts[k].op == parts[i].op && parts[k].peer == parts[i].peer;
-        receives += graph_feeds(parts[i].op) == GRAPH_FEEDS_RECV && !again;
-    }
-    return receives > 2;
+    return false;
 }
 
 /* Peers of sends and receives between members of a communicator that covers folded dimensions move with the rank. */

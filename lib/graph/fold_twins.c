@@ -22,9 +22,70 @@ static bool same_nodes(const struct graph_rank *a, const struct graph_rank *b)
     return a->nnodes == b->nnodes && a->nparts == b->nparts && a->ncomms == b->ncomms && a->nstreams == b->nstreams &&
            a->nhosts == b->nhosts && a->niterations == b->niterations &&
            (!a->niterations || same_bytes(a->iterations, b->iterations, (a->niterations + 1) * sizeof *a->iterations)) &&
-           same_bytes(a->nodes, b->nodes, a->nnodes * sizeof *a->nodes) &&
-           same_bytes(a->parts, b->parts, a->nparts * sizeof *a->parts);
+           same_bytes(a->nodes, b->nodes, a->nnodes * sizeof *a->nodes);
 }
+
+/* ---- Exchanges: sends and receives between all members ---- */
+
+/* What a member moves: messages and bytes within its node [0] and to other nodes [1], sent [0] and received [1]. That decides how
+ * long it takes (coll_group_duration), and who its peers are does not. */
+struct moved {
+    uint32_t messages[2];
+    uint64_t bytes[2][2];
+};
+
+enum { SENT = 1, RECEIVED = 2 };
+
+/* The group is one send to and one receive from every other member (with or without the member itself) and nothing else.
+ * seen: room for size. */
+static bool is_exchange(const struct graph_part *parts, uint32_t nparts, uint32_t size, int32_t self, uint8_t *seen)
+{
+    uint32_t others = 0;
+    if (nparts != 2 * size && nparts != 2 * (size - 1))
+        return false;
+    memset(seen, 0, size);
+    for (uint32_t i = 0; i < nparts; i++) {
+        enum graph_feeds feeds = graph_feeds(parts[i].op);
+        uint8_t bit = feeds == GRAPH_FEEDS_SEND ? SENT : RECEIVED;
+        if (feeds < GRAPH_FEEDS_SEND || seen[parts[i].peer] & bit)
+            return false;
+        seen[parts[i].peer] |= bit;
+        others += parts[i].peer != self;
+    }
+    return others == 2 * (size - 1);
+}
+
+static struct moved moved_by(const struct graph *g, const struct graph_comm *c, const struct graph_part *parts, uint32_t nparts,
+                             int32_t self)
+{
+    struct moved m = {0};
+    for (uint32_t i = 0; i < nparts; i++) {
+        bool outside = (uint32_t)c->ranks[parts[i].peer] / g->gpus_per_node != (uint32_t)c->ranks[self] / g->gpus_per_node;
+        if (parts[i].peer == self)
+            continue;
+        m.messages[outside]++;
+        m.bytes[outside][graph_feeds(parts[i].op) == GRAPH_FEEDS_RECV] +=
+            parts[i].count * graph_datatype_size(parts[i].datatype);
+    }
+    return m;
+}
+
+/* Both ranks' groups are exchanges in which they move the same. */
+static bool same_exchange(const struct graph *g, uint32_t rank, uint32_t other, const struct graph_node *n, uint8_t *seen)
+{
+    struct moved moved[2];
+    for (int i = 0; i < 2; i++) {
+        const struct graph_rank *r = &g->ranks[i ? other : rank];
+        const struct graph_member *m = &r->comms[n->comm];
+        const struct graph_comm *c = &g->comms[m->global];
+        if (!is_exchange(r->parts + n->first_part, n->nparts, c->size, m->rank, seen))
+            return false;
+        moved[i] = moved_by(g, c, r->parts + n->first_part, n->nparts, m->rank);
+    }
+    return !memcmp(&moved[0], &moved[1], sizeof moved[0]);
+}
+
+/* ---- Which ranks are twins ---- */
 
 /* Members that are played alike at the same places, shared between nodes in the same way. */
 static bool same_group(const struct graph *g, const struct graph_comm *a, const struct graph_comm *b, const uint32_t *as)
@@ -51,23 +112,37 @@ static bool is_shared(const struct graph_comm *c, const uint32_t *as)
     return false;
 }
 
-/* On communicators with members that are not played: collectives that all wait for, or whose root is played. */
-static bool may_stand(const struct graph *g, const struct graph_rank *r, const uint32_t *as, const uint8_t *shared)
+/* Where some members are not played: collectives that all wait for, or whose root is played, and exchanges. */
+static bool may_stand(const struct graph *g, uint32_t rank, const struct graph_node *n, const uint32_t *as, uint8_t *seen)
 {
-    for (uint32_t i = 0; i < r->nnodes; i++) {
-        const struct graph_node *n = &r->nodes[i];
-        if (n->kind != GRAPH_COMM || !shared[n->comm])
+    const struct graph_rank *r = &g->ranks[rank];
+    const struct graph_comm *c = &g->comms[r->comms[n->comm].global];
+    const struct graph_part *parts = r->parts + n->first_part;
+    for (uint32_t p = 0; p < n->nparts; p++) {
+        enum graph_feeds feeds = graph_feeds(parts[p].op);
+        int32_t root = parts[p].peer;
+        if (feeds >= GRAPH_FEEDS_SEND)
+            return same_exchange(g, rank, as[rank], n, seen);
+        if (feeds != GRAPH_FEEDS_ALL && root >= 0 && (uint32_t)root < c->size && as[c->ranks[root]] != (uint32_t)c->ranks[root])
+            return false;
+    }
+    return true;
+}
+
+/* The rank's groups can be those of the rank that is played for it. */
+static bool same_groups(const struct graph *g, uint32_t rank, const uint32_t *as, const uint8_t *shared, uint8_t *seen)
+{
+    const struct graph_rank *a = &g->ranks[rank], *b = &g->ranks[as[rank]];
+    bool same = same_bytes(a->parts, b->parts, a->nparts * sizeof *a->parts);
+    for (uint32_t i = 0; i < a->nnodes; i++) {
+        const struct graph_node *n = &a->nodes[i];
+        if (n->kind != GRAPH_COMM)
             continue;
-        const struct graph_comm *c = &g->comms[r->comms[n->comm].global];
-        for (uint32_t p = n->first_part; p < n->first_part + n->nparts; p++) {
-            enum graph_feeds feeds = graph_feeds(r->parts[p].op);
-            int32_t root = r->parts[p].peer;
-            if (feeds >= GRAPH_FEEDS_SEND)
-                return false;
-            if (feeds != GRAPH_FEEDS_ALL && root >= 0 && (uint32_t)root < c->size &&
-                as[c->ranks[root]] != (uint32_t)c->ranks[root])
-                return false;
-        }
+        if (shared[n->comm] && !may_stand(g, rank, n, as, seen))
+            return false;
+        bool p2p = shared[n->comm] && graph_feeds(a->parts[n->first_part].op) >= GRAPH_FEEDS_SEND;
+        if (!same && !p2p && memcmp(a->parts + n->first_part, b->parts + n->first_part, n->nparts * sizeof *a->parts))
+            return false;
     }
     return true;
 }
@@ -98,14 +173,15 @@ static bool all_are_twins(const struct graph *g, const uint32_t *as)
     bool can = true;
     for (uint32_t r = 0; r < g->world; r++)
         most = g->ranks[r].ncomms > most ? g->ranks[r].ncomms : most;
-    uint8_t *shared = malloc(most);
-    if (!shared)
+    uint8_t *shared = malloc(most), *seen = malloc(g->world + 1u);
+    if (!shared || !seen)
         abort();
     for (uint32_t r = 0; r < g->world && can; r++) {
         memset(shared, 0, most);
-        can = is_twin(g, r, as, shared) && may_stand(g, &g->ranks[r], as, shared);
+        can = is_twin(g, r, as, shared) && same_groups(g, r, as, shared, seen);
     }
     free(shared);
+    free(seen);
     return can;
 }
 

@@ -41,8 +41,9 @@ struct graph_run_options {
                                 ranks' iterations may be shifted against each other by one); 0 = no bound */
     const uint32_t *as;      /* by rank, borrowed: the rank whose times are this one's too, itself where there is no such
                                 (fold_twins, graph/fold.h). A rank that is another is not evaluated: an operation is
-                                complete when the evaluated members are there. No external rank, no rank with
-                                messages to one. NULL: each is itself */
+                                complete when the evaluated members are there, and sends and receives on a
+                                communicator with others are taken for exchanges of all its members with all. No
+                                external rank. NULL: each is itself */
 };
 
 /* options may be NULL (everything virtual, as recorded). The graph must outlive the run and not change. NULL: the graph is

@@ -69,10 +69,10 @@ static void wait_on(const struct entering *e, struct run_open *o)
 }
 
 static void enter_collective(const struct entering *e, enum graph_feeds feeds, int32_t root,
-                             uint64_t sequence)
+                             uint64_t sequence, int32_t place)
 {
     struct graph_run *run = e->run;
-    struct run_open *o = run_table_get(&run->table, sequence, e->comm, -1, -1);
+    struct run_open *o = run_table_get(&run->table, sequence, e->comm, place, place);
     bool last = ++o->count == e->size;
     bool from_root = feeds == GRAPH_FEEDS_FROM_ROOT;
     if ((!from_root || e->self == root) && e->group->start_ns > o->start_ns)
@@ -124,7 +124,8 @@ bool run_match(struct graph_run *run, struct run_rank *r, uint32_t number, struc
 {
     const struct graph_node *node = &r->nodes[n];
     struct graph_member member = r->recorded->comms[node->comm];
-    uint32_t size = run->members ? run->members[member.global] : run->graph->comms[member.global].size;
+    uint32_t size = run_members(run, member.global);
+    bool exchanged = false;
     struct entering e = {run, group, number, (uint32_t)member.global, size, member.rank};
     group->max_ns = group->start_ns;
     group->pending = 1; /* keeps the group open while its parts come in */
@@ -134,7 +135,15 @@ bool run_match(struct graph_run *run, struct run_rank *r, uint32_t number, struc
         uint64_t sequence = s->first + (n >= r->loop_begin ? (uint64_t)k * s->step : 0);
         enum graph_feeds feeds = graph_feeds(part->op);
         if (feeds < GRAPH_FEEDS_SEND) {
-            enter_collective(&e, feeds, part->peer, sequence);
+            enter_collective(&e, feeds, part->peer, sequence, RUN_COLLECTIVE);
+            continue;
+        }
+        if (run_is_exchange(run, member.global)) {
+            /* Everyone receives from everyone, so everyone waits for everyone, whatever is eager. All pairs are counted
+             * alike: the first part stands for all. */
+            if (part->peer != member.rank && !exchanged)
+                enter_collective(&e, GRAPH_FEEDS_ALL, -1, sequence, RUN_EXCHANGE);
+            exchanged |= part->peer != member.rank;
             continue;
         }
         bool send = feeds == GRAPH_FEEDS_SEND;

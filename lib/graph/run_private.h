@@ -95,11 +95,14 @@ struct run_waiter {
     uint32_t group, next;
 };
 
+/* Operations that are not between two ranks. */
+enum { RUN_COLLECTIVE = -1, RUN_EXCHANGE = -2 };
+
 /* An operation that some but not all of its members have reached. */
 struct run_open {
     uint64_t sequence;
     uint32_t comm;
-    int32_t source, destination; /* -1 for collectives */
+    int32_t source, destination; /* RUN_COLLECTIVE, RUN_EXCHANGE: both */
     uint32_t hash;               /* 0 = empty place */
     int64_t start_ns;            /* collectives: what feeds, so far; p2p: of the side that came first */
     uint32_t count;              /* members that got here */
@@ -132,6 +135,18 @@ struct graph_run {
 static inline bool run_is_evaluated(const struct graph_run *run, uint32_t rank)
 {
     return !run->as || run->as[rank] == rank;
+}
+
+/* Members of a communicator that are evaluated. */
+static inline uint32_t run_members(const struct graph_run *run, int32_t global)
+{
+    return run->members ? run->members[global] : run->graph->comms[global].size;
+}
+
+/* Sends and receives on a communicator of which some members are not evaluated: between all of them (fold_twins). */
+static inline bool run_is_exchange(const struct graph_run *run, int32_t global)
+{
+    return run_members(run, global) < run->graph->comms[global].size;
 }
 
 static inline uint64_t run_position(const struct run_rank *r, uint32_t n, uint32_t k)

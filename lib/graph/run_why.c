@@ -25,11 +25,13 @@ static void explain_comm(const struct graph_run *run, const struct run_line *l, 
         const struct run_sequence *s = &r->sequences[node->first_part + i];
         uint64_t sequence = s->first + (l->n >= r->loop_begin ? (uint64_t)l->k * s->step : 0);
         enum graph_feeds feeds = graph_feeds(p->op);
-        bool p2p = feeds >= GRAPH_FEEDS_SEND, send = feeds == GRAPH_FEEDS_SEND;
-        int32_t source = !p2p   ? -1
+        bool send = feeds == GRAPH_FEEDS_SEND;
+        bool exchange = feeds >= GRAPH_FEEDS_SEND && run_is_exchange(run, member.global), p2p = feeds >= GRAPH_FEEDS_SEND && !exchange;
+        int32_t place = exchange ? RUN_EXCHANGE : RUN_COLLECTIVE;
+        int32_t source = !p2p   ? place
                          : send ? member.rank
                                 : p->peer,
-                destination = !p2p   ? -1
+                destination = !p2p   ? place
                               : send ? p->peer
                                      : member.rank;
         const struct run_open *o =
@@ -43,7 +45,8 @@ static void explain_comm(const struct graph_run *run, const struct run_line *l, 
         else if (feeds == GRAPH_FEEDS_FROM_ROOT)
             snprintf(why, len, "%s waits for its root, rank %d", graph_op_name(p->op), comm->ranks[p->peer]);
         else
-            snprintf(why, len, "%s has %u of %u members", graph_op_name(p->op), o->count, comm->size);
+            snprintf(why, len, "%s has %u of %u members", exchange ? "exchange of all with all" : graph_op_name(p->op), o->count,
+                     run_members(run, member.global));
         return;
     }
 }

@@ -201,8 +201,11 @@ static void test_stand_ins(void **state)
 
 /* ---- The graph ---- */
 
-/* Programs of n steps on communicators over random dimensions: collectives with roots, all-to-alls of sends and receives, rings.
- * Both graphs get the same; `folded` only what live ranks make and do. */
+enum { ALL_REDUCE, BROADCAST, EXCHANGE, RING, EXCHANGE_OTHERS, UNEVEN, KINDS };
+
+/* Programs of n steps on communicators over random dimensions: collectives with roots, all-to-alls of sends and receives (with
+ * oneself, or with the others from the next one on, or more to some than to others), rings. Both graphs get the same; `folded` only
+ * what live ranks make and do. */
 struct program {
     uint32_t ncomms;
     unsigned masks[6];
@@ -220,7 +223,7 @@ static struct program random_program(uint64_t *seed, const struct fold *f)
         p.masks[i] = random_below(seed, 1u << f->ndimensions);
     for (uint32_t i = 0; i < p.nsteps; i++) {
         p.steps[i].comm = random_below(seed, p.ncomms);
-        p.steps[i].kind = random_below(seed, 4);
+        p.steps[i].kind = random_below(seed, UNEVEN);
         p.steps[i].root = random_below(seed, 64);
         p.steps[i].count = 1 + random_below(seed, 100);
     }
@@ -266,18 +269,29 @@ static void do_step(struct graph *g, const struct fold *f, const struct program 
     uint32_t comm = p->steps[s].comm, n = 0;
     struct graph_member m = g->ranks[rank].comms[comm];
     uint32_t size = g->comms[m.global].size;
-    struct graph_part parts[2 * WORLD_MOST] = {0};
-    switch (size > 1 ? p->steps[s].kind : 0) {
-    case 0:
+    struct graph_part parts[4 * WORLD_MOST] = {0}; /* worlds have up to 625 ranks */
+    uint64_t count = p->steps[s].count;
+    switch (size > 1 ? p->steps[s].kind : ALL_REDUCE) {
+    case ALL_REDUCE:
         build_op(g, rank, comm, GRAPH_OP_ALLREDUCE, -1, p->steps[s].count);
         return;
-    case 1:
+    case BROADCAST:
         build_op(g, rank, comm, GRAPH_OP_BROADCAST, (int32_t)(p->steps[s].root % size), p->steps[s].count);
         return;
-    case 2: /* all to all, itself as well */
+    case EXCHANGE:
+    case UNEVEN:
         for (uint32_t i = 0; i < size; i++) {
-            parts[n++] = (struct graph_part){.op = GRAPH_OP_SEND, .datatype = 7, .peer = (int32_t)i, .count = p->steps[s].count};
-            parts[n++] = (struct graph_part){.op = GRAPH_OP_RECV, .datatype = 7, .peer = (int32_t)i, .count = p->steps[s].count};
+            bool more = p->steps[s].kind == UNEVEN && i == p->steps[s].root % size;
+            parts[n++] = (struct graph_part){.op = GRAPH_OP_SEND, .datatype = 7, .peer = (int32_t)i, .count = more ? count + 100 : count};
+            parts[n++] = (struct graph_part){.op = GRAPH_OP_RECV, .datatype = 7, .peer = (int32_t)i, .count = count};
+        }
+        build_group(g, rank, comm, parts, n);
+        return;
+    case EXCHANGE_OTHERS:
+        for (uint32_t i = 1; i < size; i++) {
+            int32_t peer = (int32_t)(((uint32_t)m.rank + i) % size);
+            parts[n++] = (struct graph_part){.op = GRAPH_OP_SEND, .datatype = 7, .peer = peer, .count = count};
+            parts[n++] = (struct graph_part){.op = GRAPH_OP_RECV, .datatype = 7, .peer = peer, .count = count};
         }
         build_group(g, rank, comm, parts, n);
         return;
@@ -301,6 +315,17 @@ static struct graph *run_program(const struct fold *f, const struct program *p, 
     return g;
 }
 
+/* Sends and receives of a group may be in another order. */
+static void assert_same_group(const struct graph_part *a, const struct graph_part *b, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t k = 0;
+        while (k < n && memcmp(&a[i], &b[k], sizeof *a))
+            k++;
+        assert_true(k < n);
+    }
+}
+
 static void assert_same(const struct graph *a, const struct graph *b)
 {
     assert_int_equal(a->ncomms, b->ncomms);
@@ -311,8 +336,8 @@ static void assert_same(const struct graph *a, const struct graph *b)
         assert_int_equal(x->ncomms, y->ncomms);
         assert_int_equal(x->nstreams, y->nstreams);
         assert_memory_equal(x->nodes, y->nodes, x->nnodes * sizeof *x->nodes);
-        for (uint32_t i = 0; i < x->nparts; i++)
-            assert_memory_equal(&x->parts[i], &y->parts[i], sizeof *x->parts);
+        for (uint32_t i = 0; i < x->nnodes; i++)
+            assert_same_group(x->parts + x->nodes[i].first_part, y->parts + x->nodes[i].first_part, x->nodes[i].nparts);
         for (uint32_t k = 0; k < x->ncomms; k++) {
             const struct graph_comm *c = &a->comms[x->comms[k].global], *d = &b->comms[y->comms[k].global];
             assert_int_equal(x->comms[k].rank, y->comms[k].rank);
@@ -373,11 +398,20 @@ struct played {
     uint32_t nreleased;
 };
 
+/* Of sends and receives: what is sent and received, within nodes and between them. */
 static double duration(void *ctx, const struct graph *g, uint32_t comm, int32_t p, const struct graph_part *parts, uint32_t n)
 {
     (void)ctx;
-    (void)p;
-    return 100. + 10. * g->comms[comm].size + (double)(parts[0].count % 7) + n;
+    const struct graph_comm *c = &g->comms[comm];
+    double ns = 100. + 10. * c->size + n;
+    if (graph_feeds(parts[0].op) < GRAPH_FEEDS_SEND)
+        return ns + (double)(parts[0].count % 7);
+    for (uint32_t i = 0; i < n; i++) {
+        bool outside = (uint32_t)c->ranks[parts[i].peer] / g->gpus_per_node != (uint32_t)c->ranks[p] / g->gpus_per_node;
+        if (parts[i].peer != p)
+            ns += (outside ? 13. : 3.) + (double)parts[i].count * (parts[i].op == GRAPH_OP_SEND ? 2 : 5) * (outside ? 1 : 3);
+    }
+    return ns;
 }
 
 static bool is_eager(void *ctx, uint64_t bytes)
@@ -431,16 +465,26 @@ static struct played play(struct graph *g, const uint8_t *external, const uint32
     return p;
 }
 
+static bool has_folded_exchange(const struct fold *f, const struct program *p)
+{
+    bool has = false;
+    for (uint32_t i = 0; i < p->nsteps; i++)
+        for (uint32_t k = 0; k < f->ndimensions; k++)
+            has |= p->steps[i].kind != ALL_REDUCE && p->masks[p->steps[i].comm] >> k & 1 && f->dimensions[k].folded && f->dimensions[k].size > 2;
+    return has;
+}
+
 static void test_twins(void **state)
 {
     (void)state;
     uint64_t seed = 29;
-    uint32_t fewer = 0, externals = 0, several = 0;
-    for (int round = 0; round < 600; round++) {
+    uint32_t fewer = 0, externals = 0, several = 0, exchanges = 0;
+    for (int round = 0; round < 900; round++) {
         struct fold *f = random_fold(&seed, 1 + round % 2);
         struct program p = random_program(&seed, f);
+        static const uint32_t all_with_all[] = {ALL_REDUCE, ALL_REDUCE, EXCHANGE, EXCHANGE_OTHERS};
         for (uint32_t i = 0; i < p.nsteps; i++) /* rings are seldom played for others */
-            p.steps[i].kind = random_below(&seed, 3) ? 0 : p.steps[i].kind;
+            p.steps[i].kind = random_below(&seed, 8) ? all_with_all[random_below(&seed, 4)] : random_below(&seed, KINDS);
         struct graph *g = run_program(f, &p, true);
         struct prism_error err = {0};
         assert_int_equal(fold_expand(f, g, &err), 0);
@@ -460,6 +504,7 @@ static void test_twins(void **state)
         assert_memory_equal(a.released, b.released, a.nreleased * sizeof *a.released);
         fewer += n < f->world;
         externals += n < f->world && outside && a.nreleased > 1;
+        exchanges += n < f->world && has_folded_exchange(f, &p);
         uint32_t folded = 0;
         for (uint32_t i = 0; i < f->ndimensions; i++)
             folded += f->dimensions[i].folded && f->dimensions[i].size > 2;
@@ -467,33 +512,44 @@ static void test_twins(void **state)
         graph_destroy(g);
         fold_destroy(f);
     }
-    assert_true(fewer > 60 && externals > 20 && several > 20);
+    assert_true(fewer > 60 && externals > 20 && several > 20 && exchanges > 60);
 }
 
 /* What keeps every replica in play. */
 static void test_no_twins(void **state)
 {
     (void)state;
-    static const struct program programs[] = {
-        {.ncomms = 1, .masks = {2}, .nsteps = 1, .steps = {{0, 0, 0, 8}}},  /* all-reduce over dp: the one that has twins */
-        {.ncomms = 1, .masks = {2}, .nsteps = 1, .steps = {{0, 3, 0, 8}}},  /* a ring over dp */
-        {.ncomms = 1, .masks = {2}, .nsteps = 1, .steps = {{0, 1, 3, 8}}},  /* broadcast from a replica that is not played */
-        {.ncomms = 1, .masks = {2}, .nsteps = 1, .steps = {{0, 1, 1, 8}}}}; /* from the one that is played for others */
-    for (uint32_t i = 0; i < 4; i++) {
+    static const struct {
+        uint32_t kind, root;
+        bool twins, measured; /* measured: rank 7 has works of its own, so it is played, and a root */
+    } programs[] = {
+        {ALL_REDUCE, 0, true, true}, {RING, 0, false, false}, {BROADCAST, 3, false, true}, /* root not played for others */
+        {BROADCAST, 1, true, true}, {EXCHANGE, 0, true, true}, {EXCHANGE_OTHERS, 0, true, true}, {UNEVEN, 1, false, false}};
+    for (uint32_t i = 0; i < sizeof programs / sizeof *programs; i++) {
         struct fold *f = tp_dp_pp(2, 4, 1, (uint32_t[]){0}, 1);
-        struct graph *g = run_program(f, &programs[i], false);
+        struct program p = {.ncomms = 1, .masks = {2}, .nsteps = 1, .steps = {{0, programs[i].kind, programs[i].root, 8}}};
+        struct graph *g = run_program(f, &p, false);
         uint8_t external[8] = {1};
         uint32_t as[8];
         graph_find_classes(g);
         for (uint32_t r = 0; i && r < 8; r++)
             g->ranks[r].klass = g->ranks[r % 2].klass;
-        assert_int_equal(fold_twins(f, g, external, as), i == 0 || i == 3 ? 4 : 8);
-        assert_int_equal(as[7], i == 0 || i == 3 ? 3 : 7);
-        g->ranks[7].device_work = calloc(g->ranks[7].nnodes, sizeof(float)); /* measured itself: it is played, and its root */
-        assert_int_equal(fold_twins(f, g, external, as), i == 1 ? 8 : 6);
+        assert_int_equal(fold_twins(f, g, external, as), programs[i].twins ? 4 : 8);
+        assert_int_equal(as[7], programs[i].twins ? 3 : 7);
+        g->ranks[7].device_work = calloc(g->ranks[7].nnodes, sizeof(float));
+        assert_int_equal(fold_twins(f, g, external, as), programs[i].measured ? 6 : 8);
         graph_destroy(g);
         fold_destroy(f);
     }
+    /* An exchange whose members lie on nodes in two ways: places 1 to 3 of dp:4 on nodes of 3. */
+    struct fold *f = tp_dp_pp(1, 4, 1, (uint32_t[]){0}, 1);
+    struct program p = {.ncomms = 1, .masks = {2}, .nsteps = 1, .steps = {{0, EXCHANGE, 0, 8}}};
+    struct graph *g = run_program(f, &p, false);
+    uint32_t as[4];
+    g->gpus_per_node = 3;
+    assert_int_equal(fold_twins(f, g, (uint8_t[4]){1}, as), 4);
+    graph_destroy(g);
+    fold_destroy(f);
 }
 
 int main(void)
