@@ -112,7 +112,7 @@ assert r["calibration"]["ranks"] == 8, r'
 
 @test "sends round a folded dimension and to all of it; a root that is folded away" {
     local mode tp
-    for mode in ring exchange; do
+    for mode in ring exchange others; do
         for tp in 1 2; do
             capture "folded-$mode-$tp" --emulate=8 --layout="tp:$tp,dp:$((8 / tp))" --fold=dp -- "$PRISM_BUILD/test/replica" "$mode" "$tp"
             capture "full-$mode-$tp" --emulate=8 -- "$PRISM_BUILD/test/replica" "$mode" "$tp"
@@ -120,6 +120,14 @@ assert r["calibration"]["ranks"] == 8, r'
             cmp "folded-$mode-$tp/logs/capture.rank0" "full-$mode-$tp/logs/capture.rank0"
             grep -q '^rank 0: ' "folded-$mode-$tp/logs/capture.rank0"
         done
+    done
+    # In the replay one absent replica is played for all, unless a message goes to some of them only.
+    for mode in exchange:2 others:2 ring:8; do
+        LIMIT=60 run_prism run --emulate=8 --gpus-per-node=8 --assistants=0 --trace="folded-${mode%:*}-1" -- "$PRISM_BUILD/test/replica" "${mode%:*}" 1
+        [ "$status" -eq 0 ] || { echo "exit code $status: $errors"; return 1; }
+        diff <(echo "$output") "full-${mode%:*}-1/logs/capture.rank0"
+        python3 -c 'import json, sys; assert json.load(open(sys.argv[1]))["fold"]["ranks_played"] == int(sys.argv[2])' \
+            "folded-${mode%:*}-1/report.json" "${mode#*:}"
     done
     LIMIT=60 run_prism run --emulate=8 --layout=tp:2,dp:4 --fold=dp --trace=a --phase=capture -- "$PRISM_BUILD/test/replica" broadcast 2
     refused 69 'Broadcast from rank [67], which is folded away.*--prism-sandbox'

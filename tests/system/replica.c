@@ -5,7 +5,8 @@
  *   replica absent TP    rank 0 waits for a key that rank 3 sets
  *   replica barrier TP   a barrier in the store as torch.distributed makes it, then sums over tensor and data groups
  *   replica ring TP      sends round the data group, one on and two on
- *   replica exchange TP  sends to all of the data group and itself, other amounts to each
+ *   replica exchange TP  sends to all of the data group and itself, other numbers to each
+ *   replica others TP    sends to all of the data group but itself, other numbers by how far they are
  *   replica broadcast TP from the last of the data group
  *   replica first TP     the first of the data group adds 1, the others nothing
  *
@@ -79,6 +80,16 @@ static void exchange(ncclComm_t dp, int size)
     nccl(ncclGroupEnd());
 }
 
+static void exchange_others(ncclComm_t dp, int place, int size)
+{
+    nccl(ncclGroupStart());
+    for (int far = 1; far < size; far++) {
+        nccl(ncclSend(values + far, 1, ncclFloat32, (place + far) % size, dp, stream));
+        nccl(ncclRecv(values + far * COUNT, 1, ncclFloat32, (place + size - far) % size, dp, stream));
+    }
+    nccl(ncclGroupEnd());
+}
+
 static void compute(const char *mode, struct c10d_client *store, int rank, int size, int tp_size)
 {
     char key[32];
@@ -94,6 +105,8 @@ static void compute(const char *mode, struct c10d_client *store, int rank, int s
         shown = 3;
     } else if (!strcmp(mode, "exchange")) {
         exchange(dp, dp_size);
+    } else if (!strcmp(mode, "others")) {
+        exchange_others(dp, place, dp_size);
     } else if (!strcmp(mode, "first")) {
         values[0] = place == 0;
         nccl(ncclAllReduce(values, values, 1, ncclFloat32, ncclSum, dp, stream));
