@@ -131,9 +131,9 @@ SelectTypeParameters=CR_Core
 SlurmdParameters=config_overrides
 ReturnToService=2
 InactiveLimit=0
-KillWait=5
-MinJobAge=300
-# A busy machine is no reason to call a node down.
+# A busy machine is no reason to kill what is about to end, to forget a job, or to call a node down.
+KillWait=30
+MinJobAge=3600
 SlurmdTimeout=300
 SlurmctldTimeout=300
 MessageTimeout=60

@@ -98,7 +98,7 @@ start_mariadbd() {
         --log-error="$dir/log/mariadbd.log" --user="$user" </dev/null >/dev/null 2>&1 8<&- 9>&- &
     database_pid=$!
     watched=$database_pid
-    wait_for 30 database_answers || give_up "$dir/log/mariadbd.log" "MariaDB did not start"
+    wait_for 120 database_answers || give_up "$dir/log/mariadbd.log" "MariaDB did not start"
     watched=
     database_client -e "CREATE DATABASE IF NOT EXISTS slurm_acct;
         CREATE USER IF NOT EXISTS 'slurm'@'localhost' IDENTIFIED BY 'onebox';
@@ -113,7 +113,7 @@ start_slurmdbd() {
     # It reads slurmdbd.conf beside $SLURM_CONF.
     MYSQL_UNIX_PORT=$dir/run/db.sock setsid slurmdbd >"$dir/log/slurmdbd.out" 2>&1 8<&- 9>&- ||
         give_up "$dir/log/slurmdbd.out" "slurmdbd did not start"
-    wait_for 30 accounting_answers || give_up "$dir/log/slurmdbd.log" "slurmdbd did not answer"
+    wait_for 120 accounting_answers || give_up "$dir/log/slurmdbd.log" "slurmdbd did not answer"
     [ -e "$dir/state/accounts" ] && return
     local user
     user=$(id -un)
@@ -126,7 +126,7 @@ start_slurmdbd() {
         give_up "$dir/log/sacctmgr.log" "the account could not be made"
     touch "$dir/state/accounts"
 }
-accounting_answers() { port_free $((base + 1)) && return 1; timeout 10 sacctmgr -n list cluster; }
+accounting_answers() { port_free $((base + 1)) && return 1; timeout 30 sacctmgr -n list cluster; }
 
 start_slurmctld() {
     setsid slurmctld >"$dir/log/slurmctld.out" 2>&1 8<&- 9>&- || {
@@ -144,12 +144,12 @@ start_slurmds() {
     done
 }
 
-all_idle() { [ "$(timeout 10 sinfo -h -t idle -o %D)" = "$nodes" ]; }
+all_idle() { [ "$(timeout 30 sinfo -h -t idle -o %D)" = "$nodes" ]; }
 
 start_all() {
     # Until the daemons have bound their ports nobody sees that these are taken: starts of one machine, whoever's they are, go one
     # after the other. A lock on a file that all can read; who does not get it in time starts all the same.
-    exec 8<"$(command -v slurmctld)" && { flock -w 60 8 || :; }
+    exec 8<"$(command -v slurmctld)" && { flock -w 200 8 || :; }
     choose_ports
     config_write
     export_environment
@@ -159,7 +159,7 @@ start_all() {
     # slurmds wait for their controller by themselves; starting both at once saves a second.
     start_slurmctld
     start_slurmds
-    wait_for 60 all_idle || give_up "$dir/log/slurmctld.log" "not all nodes became idle: $(timeout 10 sinfo -h -N -o '%N=%t' | tr '\n' ' ')"
+    wait_for 180 all_idle || give_up "$dir/log/slurmctld.log" "not all nodes became idle: $(timeout 10 sinfo -h -N -o '%N=%t' | tr '\n' ' ')"
     [ "$(state)" = running ] || give_up "$dir/log/slurmctld.log" "a daemon ended while starting"
     exec 8<&-
 }
