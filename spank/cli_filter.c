@@ -480,6 +480,22 @@ static int refuse_kind(slurm_opt_t *opt, int offset, struct prism_error *err)
     return 0;
 }
 
+/* Slurm itself would only say that the configuration is not available. */
+static int refuse_logical_nodes(slurm_opt_t *opt, struct prism_error *err)
+{
+    static const char *const lists[] = {"nodelist", "exclude"};
+    const char *base = getenv("PRISM_NODE_BASE");
+    for (size_t i = 0; base && *base && is_shaped() && i < sizeof lists / sizeof *lists; i++) {
+        const char *list = slurm_option_isset(opt, lists[i]) ? slurm_option_get(opt, lists[i]) : NULL;
+        if (list && strstr(list, base))
+            return prism_error_set(err, PRISM_EXIT_UNSUPPORTED,
+                                   "--%s=%.80s names emulated nodes, and a step cannot choose among these: leave it out (-N and -n "
+                                   "take them from the first one on), or look at SLURM_NODEID or SLURM_PROCID in the program",
+                                   lists[i], list);
+    }
+    return 0;
+}
+
 int cli_filter_p_pre_submit(slurm_opt_t *opt, int offset)
 {
     struct options o = {0};
@@ -488,6 +504,8 @@ int cli_filter_p_pre_submit(slurm_opt_t *opt, int offset)
     snprintf(pid, sizeof pid, "%d", (int)getpid());
     setenv(CLIENT_FILTERED_VARIABLE, pid, 1);
     int rc = read_options(&o, &err);
+    if (rc >= 0 && refuse_logical_nodes(opt, &err))
+        rc = -1;
     if (slurm_option_isset(opt, "interactive")) {
         /* The shell of salloc with use_interactive_step: a step that slurmstepd shows the job; its own steps are emulated. */
         rc = rc < 0 ? rc : 0;
