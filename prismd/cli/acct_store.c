@@ -21,7 +21,7 @@
 
 #define CALL_SECONDS  5 /* for one question to slurmctld */
 #define RETRY_SECONDS 2
-#define TURN_SECONDS  2 /* for other steps of the job */
+#define TURN_SECONDS  6 /* for other steps of the job, of which one may wait for a busy slurmctld: else its sums are lost */
 #define END_SECONDS   8 /* of trying after the end of the input; prismd waits for ten */
 
 struct store {
