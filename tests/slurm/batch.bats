@@ -26,7 +26,7 @@ setup() {
 batch() {
     local code=0
     { echo '#!/bin/bash'; cat; } >job.sh
-    timeout 100 sbatch --wait --output=out "$@" job.sh >submitted 2>&1 3>&- || code=$?
+    timeout 300 sbatch --wait --output=out "$@" job.sh >submitted 2>&1 3>&- || code=$?
     output=$(cat out* submitted)
     echo "$output"
     return $code
@@ -47,7 +47,8 @@ E
     has "rank 0 0 0 of 16 on 4 3 node-prism[0-3] node-prism0 node-prism0 node-prism0"
     has "rank 13 3 1 of 16 on 4 3 node-prism[0-3] node-prism3 node-prism3 node-prism3"
     has "allocated 1"
-    [ "$(grep -c '^rank ' out)" -eq 16 ]
+    # In the order of ranks.
+    diff <(grep -oE '^rank [0-9]+' out) <(seq -f 'rank %.0f' 0 15)
 }
 
 @test "helpers run once a task asked for, keep their exit code, leave a note and no trace; then the program is emulated" {
@@ -60,13 +61,17 @@ echo "helper ended with $?"
 srun "$looper" fault 3
 echo "program ended with $?"
 srun sh -c 'echo after >>after'
+srun "$PRISM_BUILD/test/silent-static"
+echo "static ended with $?"
 E
     has "single 0 of 1"
+    has "static ended with 0" # as Slurm starts it, once
+    [ "$(grep -c 'nothing to reduce' out)" -eq 1 ]
     [ "$(grep -c '^node . task . of 4$' out)" -eq 4 ]
     has "helper ended with 7"
     has "program ended with 0"
     grep -q '^rank 0 iteration 2 sum' out
-    ! grep -q '^rank 1 iteration' out
+    absent '^rank 1 iteration' out
     [ -d results ]
     [ "$(wc -l <after)" -eq 16 ]
     [ "$(grep -c 'nothing to emulate' trace/steps.log)" -eq 5 ]
@@ -86,13 +91,13 @@ E
     [ "$(ls -d prism-trace/job.sh* | wc -l)" -eq 2 ]
     run_it
     [ "$(ls -d prism-trace/job.sh* | wc -l)" -eq 2 ]
-    ! grep -qE 'captur|calibrat' out
+    absent 'captur|calibrat' out
     grep -q '^rank 0 iteration 2 sum' out
 }
 
 @test "torchrun is not run: its program is, with a rank a device; a world of another size is refused" {
     export PATH=$WORK/bin:$PATH
-    batch -N4 --ntasks-per-node=1 --gpus-per-node=4 --prism-emulate --prism-sandbox=0,5 --prism-assistants=0 <<'E'
+    batch -N4 --ntasks-per-node=1 --gpus-per-node=4 --prism-emulate --prism-sandbox=0,5 --prism-assistants=0 --prism-slices=1 <<'E'
 MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
 srun torchrun --nnodes "$SLURM_NNODES" --nproc-per-node 4 --rdzv-backend c10d --rdzv-endpoint "$MASTER_ADDR:29500" --no-python "$looper" fault 3
 echo "program ended with $?"
@@ -162,10 +167,12 @@ E
 }
 
 @test "a program that cannot start ends soon, whatever its size" {
-    ! batch -N128 --ntasks-per-node=8 --gpus-per-node=8 --prism-emulate <<'E'
+    local code=0
+    batch -N128 --ntasks-per-node=8 --gpus-per-node=8 --prism-emulate <<'E' || code=$?
 srun sh -c 'echo tried >>tried; exit 9'
 exit $?
 E
+    [ $code -eq 9 ]
     says "no more are started"
     [ "$(wc -l <tried)" -lt 200 ]
     grep -q 'exit code 9' prism-trace/job.sh/steps.log
@@ -173,24 +180,45 @@ E
 
 @test "what is not supported is refused with its reason; --test-only works" {
     echo '0-7 hostname' >programs
-    run timeout 60 srun --prism-emulate=8 -n8 --multi-prog programs 3>&-
+    run timeout 300 srun --prism-emulate=8 -n8 --multi-prog programs 3>&-
     [ "$status" -eq 255 ]
     says "--multi-prog is not supported"
-    run timeout 60 srun --prism-emulate=8 hostname : -n1 hostname 3>&-
+    run timeout 300 srun --prism-emulate=8 hostname : -n1 hostname 3>&-
     [ "$status" -eq 255 ]
     says "heterogeneous"
-    run timeout 60 sbatch --prism-emulate=8 --wrap=hostname : -n1 3>&-
+    run timeout 300 sbatch --prism-emulate=8 --wrap=hostname : -n1 3>&-
     [ "$status" -ne 0 ]
     says "heterogeneous"
-    run timeout 60 sbatch --test-only "${shape[@]}" --prism-emulate --wrap=hostname 3>&-
+    run timeout 300 sbatch --test-only -N1024 --ntasks-per-node=8 --gpus-per-node=8 --prism-emulate --wrap=hostname 3>&-
     [ "$status" -eq 0 ]
+    says "8192 ranks (1024 nodes x 8 GPUs) will be emulated on 1 x 2 GPUs"
     says "to start at"
-    run timeout 60 srun --test-only -n64 --gpus-per-node=8 --prism-emulate hostname 3>&-
+    run timeout 300 srun --test-only -n64 --gpus-per-node=8 --prism-emulate hostname 3>&-
     [ "$status" -eq 0 ]
 }
 
+@test "logical nodes from outside: sbcast reaches where the ranks run, ssh and -w do not know them" {
+    batch "${shape[@]}" --prism-emulate <<'E'
+echo "broadcast" >file
+sbcast -f file "$PWD/copied"
+srun -N1 -n1 cat copied
+getent hosts node-prism1
+echo "getent ended with $?"
+srun -w node-prism1 -N1 -n1 hostname
+echo "named ended with $?"
+srun -x node-prism1 --prism-emulate=0 hostname
+echo "excluded ended with $?"
+E
+    has "broadcast"
+    has "getent ended with 2"
+    says "--nodelist=node-prism1 names emulated nodes, and a step cannot choose among these"
+    has "named ended with 255"
+    says "--exclude=node-prism1 names emulated nodes"
+    has "excluded ended with 255"
+}
+
 shell_of_salloc() {
-    run timeout 60 salloc "${shape[@]}" --prism-emulate bash -c '
+    run timeout 300 salloc "${shape[@]}" --prism-emulate bash -c '
         echo "shell $SLURM_NTASKS $SLURM_JOB_NUM_NODES $SLURM_JOB_NODELIST"
         srun sh -c "echo task \$SLURM_PROCID of \$SLURM_NTASKS on \$(hostname)"
         srun --prism-emulate=0 sh -c "echo plain \$SLURM_NTASKS \$SLURM_JOB_NUM_NODES"' 3>&-
@@ -204,13 +232,13 @@ shell_of_salloc() {
 
 @test "salloc with use_interactive_step: the shell is a step, and no rank" {
     echo 'LaunchParameters=use_interactive_step' >>"$CLUSTER/etc/slurm.conf"
-    timeout 30 scontrol reconfigure 3>&-
+    timeout 120 scontrol reconfigure 3>&-
     # Its shell reads standard input, which its steps must not.
     printf '%s\n' 'echo "shell $SLURM_NTASKS $SLURM_JOB_NODELIST"' \
         'srun sh -c "echo task \$SLURM_PROCID of \$SLURM_NTASKS" </dev/null' 'exit 5' >shell
-    run timeout 60 salloc "${shape[@]}" --prism-emulate 3>&- <shell
+    run timeout 300 salloc "${shape[@]}" --prism-emulate 3>&- <shell
     sed -i '/use_interactive_step/d' "$CLUSTER/etc/slurm.conf"
-    timeout 30 scontrol reconfigure 3>&-
+    timeout 120 scontrol reconfigure 3>&-
     [ "$status" -eq 5 ]
     has "shell 16 node-prism[0-3]"
     has "task 15 of 16"
@@ -218,7 +246,7 @@ shell_of_salloc() {
 
 @test "an ordinary user's job" {
     [ "$(id -u)" -eq 0 ] || skip "the other tests have run as one"
-    local user=prism-batch-$$ code=0
+    local user=prism-batch-$$ code=0 comment
     useradd --no-create-home --shell /bin/sh "$user"
     chmod 755 "$WORK"
     mv "$CLUSTER/softgpu" "$CLUSTER/softgpu.root"
@@ -226,14 +254,17 @@ shell_of_salloc() {
     chown "$user" . "$CLUSTER/softgpu"
     printf '#!/bin/bash\necho "script $(id -un) $SLURM_NTASKS"\nsrun mkdir -p results\nsrun "$looper" fault 2\n' >job.sh
     chmod 644 job.sh
-    runuser -u "$user" -- timeout 60 sbatch --wait --output=out "${shape[@]}" --prism-emulate job.sh >submitted 2>&1 3>&- || code=$?
+    runuser -u "$user" -- timeout 300 sbatch --wait --output=out "${shape[@]}" --prism-emulate job.sh >submitted 2>&1 3>&- || code=$?
     rm -rf "$CLUSTER/softgpu"
     mv "$CLUSTER/softgpu.root" "$CLUSTER/softgpu"
+    comment=$(timeout 60 squeue -h -t all -j "$(timeout 60 squeue -h -t all -u "$user" -o %i 3>&-)" -o %k 3>&-)
     userdel "$user"
     output=$(cat out submitted)
     echo "$output"
     [ $code -eq 0 ]
     has "script $user 16"
     grep -q '^rank 0 iteration 1 sum' out
-    [ -d results ] && [ -e prism-trace/job.sh/trace.json ]
+    [ -d results ]
+    [ -e prism-trace/job.sh/trace.json ]
+    [[ $comment == prism:world=16,*state=ended,*exit_code=0,exit_origin=program* ]] || { echo "Comment: $comment"; false; }
 }

@@ -1,5 +1,5 @@
 # helper.bash - a onebox cluster for a bats file. Every Slurm command runs under a time limit: srun waits for ever on a
-# node that is not there.
+# node that is not there. Limits are for what hangs: ten times what a busy machine needs, and no test says how long anything takes.
 : "${PRISM_SOURCE:=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}"
 : "${PRISM_BUILD:=$PRISM_SOURCE/build/release}"
 onebox=$PRISM_SOURCE/contrib/onebox/onebox
@@ -50,7 +50,7 @@ work_folder() {
 cluster_start() {
     CLUSTER=$(mktemp -d /tmp/onebox.XXXXXX)
     export CLUSTER
-    timeout 120 "$onebox" start "$CLUSTER" "$@" >&2 3>&-
+    timeout 300 "$onebox" start "$CLUSTER" "$@" >&2 3>&-
 }
 # Of what is built, with software GPUs; this shell becomes its client.
 real_cluster() { # onebox arguments...
@@ -59,10 +59,10 @@ real_cluster() { # onebox arguments...
 }
 cluster_stop() {
     [ -n "${CLUSTER:-}" ] || return 0
-    timeout 60 "$onebox" stop "$CLUSTER" 3>&-
+    timeout 120 "$onebox" stop "$CLUSTER" 3>&-
     rm -rf "$CLUSTER"
 }
-inside() { timeout 60 "$onebox" exec "$CLUSTER" -- "$@" 3>&-; }
+inside() { timeout 300 "$onebox" exec "$CLUSTER" -- "$@" 3>&-; }
 
 # Takes away what setup_file has made.
 remove_all() {
@@ -73,10 +73,9 @@ remove_all() {
 # Number of the newest job; slurmctld knows at once, the database some seconds later.
 last_job() { inside squeue -h -t all -o %i | sort -n | tail -n 1; }
 
-# within SECONDS COMMAND...: it succeeds at last
-within() {
-    local end=$((SECONDS + $1))
-    shift
+# await COMMAND...: it succeeds at last
+await() {
+    local end=$((SECONDS + 120))
     until "$@"; do
         [ $SECONDS -lt $end ] || { echo "not within the time: $*"; return 1; }
         sleep 0.3
@@ -88,4 +87,11 @@ accounted() { inside sacct -X -n -P -o JobName,State | grep -q -- "$1"; }
 # has LINE: $output has exactly this line
 has() { grep -qxF -- "$1" <<<"$output" || { echo "no line '$1' in:"; echo "$output"; return 1; }; }
 has_not() { ! grep -qE -- "$1" <<<"$output" || { echo "unexpected '$1' in:"; echo "$output"; return 1; }; }
+# absent REGEX FILE...: no line of these files, which are there, matches. (What begins with ! cannot fail a bats test.)
+absent() {
+    local expression=$1 found=0
+    shift
+    grep -HnE -e "$expression" "$@" || found=$?
+    [ $found -eq 1 ] || { echo "'$expression' found, or no such file: $*"; return 1; }
+}
 says() { grep -qF -- "$1" <<<"$output" || { echo "nothing says '$1' in:"; echo "$output"; return 1; }; }

@@ -9,7 +9,7 @@ setup_file() {
     export WORK SOFTGPU_TIME_SCALE=0.05 PRISM_NETWORK=$PRISM_SOURCE/tests/fixtures/network.json
     cd "$PRISM_SOURCE"
     # What is built already, with the flags it was built with.
-    timeout 100 packaging/deb --build "$(dirname "$PRISM_BUILD")" --version 0.1.0 --output "$WORK" --reuse >"$WORK/packages" \
+    timeout 300 packaging/deb --build "$(dirname "$PRISM_BUILD")" --version 0.1.0 --output "$WORK" --reuse >"$WORK/packages" \
         2>"$WORK/packages.err" 3>&- || { cat "$WORK/packages.err"; return 0; }
     mkdir "$WORK/root"
     for name in $(cat "$WORK/packages"); do dpkg-deb -x "$name" "$WORK/root"; done
@@ -29,7 +29,7 @@ setup() {
 
 @test "make install puts everything under the prefix, make uninstall takes it away" {
     local at="$WORK/installed" name
-    install_as() { timeout 60 make --no-print-directory -C "$PRISM_SOURCE" BUILD="$(dirname "$PRISM_BUILD")" prefix="$at" "$1" >/dev/null 3>&-; }
+    install_as() { timeout 300 make --no-print-directory -C "$PRISM_SOURCE" BUILD="$(dirname "$PRISM_BUILD")" prefix="$at" "$1" >/dev/null 3>&-; }
     install_as install
     for name in "$PRISM_BUILD"/bin/*; do [ -x "$at/bin/${name##*/}" ] || { echo "$name is not installed"; false; }; done
     for name in spank_prism cli_filter_prism job_submit_prism; do [ -e "$at/lib/prism/slurm/$name.so" ]; done
@@ -51,7 +51,9 @@ setup() {
     local release
     release=$(inside srun --version | sed -E 's/^[^0-9]*([0-9]+\.[0-9]+).*/\1/')
     grep -qE "^prism \(= 0.1.0\), slurm-client \(>= $release\), slurm-client \(<< [0-9.]+\), libc6" <<<"$output"
-    [ -x root/usr/bin/prismd ] && [ -e root/usr/lib/prism/libprism.so ] && [ -e root/usr/share/doc/prism-slurm/examples/slurm.conf ]
+    [ -x root/usr/bin/prismd ]
+    [ -e root/usr/lib/prism/libprism.so ]
+    [ -e root/usr/share/doc/prism-slurm/examples/slurm.conf ]
     grep -qx 'optional /usr/lib/prism/slurm/spank_prism.so libdir=/usr/lib/prism bindir=/usr/bin' \
         root/usr/share/doc/prism-slurm/examples/plugstack.conf
     command -v lintian >/dev/null || skip "lintian is not installed"
@@ -68,7 +70,7 @@ setup() {
     (
         unset LD_PRELOAD
         export LD_LIBRARY_PATH=$WORK/root/usr/lib/prism/softgpu SOFTGPU_DIR=$CLUSTER/softgpu
-        timeout 60 root/usr/bin/prism run --emulate=4 --gpus-per-node=4 --assistants=0 --trace="$WORK/trace" -- \
+        timeout 300 root/usr/bin/prism run --emulate=4 --gpus-per-node=4 --assistants=0 --trace="$WORK/trace" -- \
             "$PRISM_BUILD/test/looper" fault 3 3>&- >alone
     )
     grep -q '^rank 0 done' alone
@@ -78,7 +80,7 @@ setup() {
     mkdir -p other
     cp -r "$(dirname "$(gcc -E -x c - <<<'#include <slurm/spank.h>' | sed -n 's/^# 1 "\(.*\/slurm\/spank.h\)".*/\1/p' | head -n 1)")" other/
     sed -i 's/^#define SLURM_VERSION_NUMBER .*/#define SLURM_VERSION_NUMBER 0x170b04/' other/slurm/slurm_version.h
-    timeout 100 make --no-print-directory -C "$PRISM_SOURCE" BUILD="$WORK/b23" SLURM_INCLUDE="$WORK/other" \
+    timeout 300 make --no-print-directory -C "$PRISM_SOURCE" BUILD="$WORK/b23" SLURM_INCLUDE="$WORK/other" \
         "$WORK"/b23/release/lib/slurm/{spank_prism,cli_filter_prism,job_submit_prism}.so 3>&-
     cp "$CLUSTER/etc/plugstack.conf" plugstack.saved
     sed "s|[^ ]*/spank_prism.so|$WORK/b23/release/lib/slurm/spank_prism.so|" plugstack.saved >"$CLUSTER/etc/plugstack.conf"

@@ -7,7 +7,7 @@ emulated_loop() { # PHASE
     local trace=$WORK/loop
     [ "$1" != capture ] || trace=$WORK/fresh
     # As from a terminal: a background job of a shell ignores SIGINT.
-    PRISM_NODES=4 PRISM_DEVICES_PER_NODE=2 timeout --foreground 120 python3 -c '
+    PRISM_NODES=4 PRISM_DEVICES_PER_NODE=2 timeout --foreground 300 python3 -c '
 import os, signal, sys
 signal.signal(signal.SIGINT, signal.SIG_DFL)
 os.execvp(sys.argv[1], sys.argv[1:])' srun --job-name=loop -n 8 --gpus-per-node=2 --prism-emulate=8 --prism-gpus-per-node=2 \
@@ -25,7 +25,7 @@ start_hanging() {
     run=$!
     local progress=loop.out
     [ "$1" != capture ] || progress=fresh/logs/capture.rank0
-    within 60 grep -qs 'rank 0 iteration 4' "$progress" || { cat loop.err; return 1; }
+    await grep -qs 'rank 0 iteration 4' "$progress" || { cat loop.err; return 1; }
 }
 
 srun_pid() { pgrep -P "$(pgrep -P "$run" -x timeout || echo "$run")" -x srun | head -n 1; }
@@ -48,13 +48,13 @@ step_processes() {
         case $exe in "$PRISM_BUILD"/*) echo "$pid $exe" ;; esac
     done
 }
-nodes_idle() { [ "$(timeout 20 sinfo -h -N -p main -o %t 3>&- | sort | uniq -c | tr -s ' ')" = ' 4 idle' ]; }
+nodes_idle() { [ "$(timeout 60 sinfo -h -N -p main -o %t 3>&- | sort | uniq -c | tr -s ' ')" = ' 4 idle' ]; }
 all_gone() {
-    [ -z "$(step_processes)" ] && [ -z "$(ls -A /dev/shm | sort | comm -13 shm-before -)" ] && [ -z "$(ls -A -- "$1"/.prismd-* 2>/dev/null)" ] &&
+    [ -z "$(step_processes)" ] && [ -z "$(ls -A /dev/shm | sort | comm -13 shm-before -)" ] && [ -z "$(ls -Ad -- "$1"/.prismd-* "$1"/.step-* 2>/dev/null)" ] &&
         nodes_idle
 }
 nothing_left() { # TRACE
-    within 40 all_gone "$1" || {
+    await all_gone "$1" || {
         step_processes
         ls -A /dev/shm "$1"
         sinfo -N; sinfo -R
@@ -68,7 +68,7 @@ complete() { grep -q '"complete": *true' "$1/trace.json" && [ -s "$1/graph.bin" 
 # The trace of an interrupted PHASE is as it should be, and nothing else is left.
 cleaned_up() {
     if [ "$1" = capture ]; then
-        incomplete fresh
+        await incomplete fresh # srun may be gone before prismd
         nothing_left fresh
     else
         complete loop

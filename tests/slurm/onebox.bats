@@ -12,15 +12,25 @@ setup() {
 
 teardown() {
     [ -n "${box:-}" ] || return 0
-    timeout 60 "$onebox" stop "$box" 3>&-
-    timeout 60 "$onebox" stop "$second" 3>&-
+    timeout 300 "$onebox" stop "$box" 3>&-
+    timeout 300 "$onebox" stop "$second" 3>&-
     rm -rf "$box" "$second"
 }
 
-start() { timeout 120 "$onebox" start "$@" 3>&-; }
+start() { timeout 300 "$onebox" start "$@" 3>&-; }
 
 # Processes that have it in their environment; a zombie's is empty.
 left_of() { grep -lsxzF "ONEBOX_DIR=$1" /proc/[0-9]*/environ 2>/dev/null | wc -l; }
+
+sleepers() { [ "$(for pid in $(pgrep -x sleep); do grep -qsxzF "ONEBOX_DIR=$box" "/proc/$pid/environ" && echo "$pid"; done | wc -l)" -eq 4 ]; }
+
+# Else all other tests here would be skipped, and nobody would notice.
+@test "where Slurm is installed the plugins and the programs that the tests run are built" {
+    for file in lib/slurm/{spank,cli_filter,job_submit}_prism.so bin/prismd bin/prism-pmix bin/moetrain lib/libprism.so \
+        lib/softgpu/libcuda.so.1 test/looper test/pmix_client test/roll; do
+        [ -e "$PRISM_BUILD/$file" ] || { echo "$file is not built"; false; }
+    done
+}
 
 @test "start, exec, status, start again, stop; accounting survives" {
     run start "$box" --nodes 2 --gpus 4
@@ -28,25 +38,25 @@ left_of() { grep -lsxzF "ONEBOX_DIR=$1" /proc/[0-9]*/environ 2>/dev/null | wc -l
     run start "$box" --nodes 2 --gpus 4
     [ "$status" -eq 0 ]
     says "already running"
-    run timeout 60 "$onebox" exec "$box" -- srun -N2 --gpus-per-node=4 sh -c 'echo $SLURMD_NODENAME $SOFTGPU_NODE $SOFTGPU_DIR $CUDA_VISIBLE_DEVICES'
+    run timeout 300 "$onebox" exec "$box" -- srun -N2 --gpus-per-node=4 sh -c 'echo $SLURMD_NODENAME $SOFTGPU_NODE $SOFTGPU_DIR $CUDA_VISIBLE_DEVICES'
     has "node1 1 $box/softgpu 0,1,2,3"
-    run timeout 60 "$onebox" status "$box"
+    run timeout 300 "$onebox" status "$box"
     [ "$status" -eq 0 ]
     says "node1 idle"
     # A step and what it left in the background end with the cluster.
-    timeout 60 "$onebox" exec "$box" -- srun -N2 sh -c 'setsid sleep 300 & exec sleep 300' >/dev/null 2>&1 3>&- &
-    sleep 1
-    run timeout 60 "$onebox" stop "$box"
+    timeout 300 "$onebox" exec "$box" -- srun -N2 sh -c 'setsid sleep 300 & exec sleep 300' >/dev/null 2>&1 3>&- &
+    await sleepers
+    run timeout 300 "$onebox" stop "$box"
     [ "$status" -eq 0 ]
     [ "$(left_of "$box")" -eq 0 ]
-    run timeout 60 "$onebox" status "$box"
+    run timeout 300 "$onebox" status "$box"
     [ "$status" -eq 3 ]
-    run timeout 60 "$onebox" exec "$box" -- true
+    run timeout 300 "$onebox" exec "$box" -- true
     [ "$status" -eq 71 ]
     run start "$box" --nodes 1
     [ "$status" -eq 0 ]
-    recorded() { timeout 60 "$onebox" exec "$box" -- sacct -X -n -P -o Account,State,JobID 3>&- | grep -q '^prism|COMPLETED|1$'; }
-    within 20 recorded
+    recorded() { timeout 300 "$onebox" exec "$box" -- sacct -X -n -P -o Account,State,JobID 3>&- | grep -q '^prism|COMPLETED|1$'; }
+    await recorded
 }
 
 @test "two side by side" {
@@ -54,18 +64,18 @@ left_of() { grep -lsxzF "ONEBOX_DIR=$1" /proc/[0-9]*/environ 2>/dev/null | wc -l
     run start "$second" --nodes 1
     [ "$status" -eq 0 ]
     wait $!
-    run timeout 60 "$onebox" exec "$box" -- srun printenv ONEBOX_DIR
+    run timeout 300 "$onebox" exec "$box" -- srun printenv ONEBOX_DIR
     has "$box"
-    run timeout 60 "$onebox" exec "$second" -- srun printenv ONEBOX_DIR
+    run timeout 300 "$onebox" exec "$second" -- srun printenv ONEBOX_DIR
     has "$second"
 }
 
 @test "software GPU libraries come first in every task's LD_LIBRARY_PATH" {
     mkdir "$second/libs"
     start "$box" --nodes 1 --softgpu "$second/libs"
-    LD_LIBRARY_PATH=/opt/mine run timeout 60 "$onebox" exec "$box" -- srun printenv LD_LIBRARY_PATH
+    LD_LIBRARY_PATH=/opt/mine run timeout 300 "$onebox" exec "$box" -- srun printenv LD_LIBRARY_PATH
     has "$second/libs:/opt/mine"
-    run timeout 60 "$onebox" exec "$box" -- srun --export=NONE /usr/bin/printenv LD_LIBRARY_PATH
+    run timeout 300 "$onebox" exec "$box" -- srun --export=NONE /usr/bin/printenv LD_LIBRARY_PATH
     has "$second/libs"
 }
 
@@ -100,12 +110,20 @@ left_of() { grep -lsxzF "ONEBOX_DIR=$1" /proc/[0-9]*/environ 2>/dev/null | wc -l
     home=$(mktemp -d /tmp/onebox.XXXXXX)
     useradd --no-create-home --home-dir "$home" --shell /bin/sh "$user"
     cp -r "$PRISM_SOURCE/contrib/onebox" "$home/tool"
+    cp "$PRISM_SOURCE/tests/fixtures/network.json" "$home"
     chown -R "$user" "$home"
-    as_user() { (cd "$home" && timeout 120 runuser -u "$user" -- "$@" 3>&-); }
-    run as_user "$home/tool/onebox" start "$home/box" --nodes 2
+    as_user() { (cd "$home" && timeout 300 runuser -u "$user" -- "$@" 3>&-); }
+    run as_user "$home/tool/onebox" start "$home/box" --nodes 2 --plugins "$PRISM_BUILD/lib/slurm" --libdir "$PRISM_BUILD/lib" \
+        --bindir "$PRISM_BUILD/bin" --softgpu "$PRISM_BUILD/lib/softgpu"
     local started=$status first=$output
     run as_user "$home/tool/onebox" exec "$home/box" -- srun -N2 --gpus-per-node=1 id -un
     local ran=$output
+    # The whole path where not even slurmd is root.
+    run as_user env SOFTGPU_TIME_SCALE=0.05 PRISM_NETWORK="$home/network.json" PRISM_NODES=2 PRISM_DEVICES_PER_NODE=2 "$home/tool/onebox" exec \
+        "$home/box" -- srun -n 8 --gpus-per-node=4 --prism-emulate=8 --prism-sandbox=0,5 --prism-assistants=0 "$PRISM_BUILD/test/looper" fault 3
+    local emulated=$status said=$output
+    run as_user "$home/tool/onebox" exec "$home/box" -- squeue -h -t all -n looper -o %k
+    local comment=$output
     run as_user "$home/tool/onebox" stop "$home/box"
     local stopped=$status left
     left=$(left_of "$home/box")
@@ -114,6 +132,13 @@ left_of() { grep -lsxzF "ONEBOX_DIR=$1" /proc/[0-9]*/environ 2>/dev/null | wc -l
     echo "$first"
     [ "$started" -eq 0 ]
     [ "$(grep -cx "$user" <<<"$ran")" -eq 2 ]
+    [ "$emulated" -eq 0 ] || { echo "$said"; false; }
+    output=$said
+    has 'rank 0 iteration 2 sum 44'
+    has 'rank 5 iteration 2 sum 44'
+    output=$comment
+    says 'state=ended'
+    says 'exit_code=0,exit_origin=program'
     [ "$stopped" -eq 0 ]
     [ "$left" -eq 0 ]
 }

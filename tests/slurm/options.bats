@@ -29,7 +29,7 @@ setup() {
 teardown() { rm -f "${CLUSTER:-/none}/etc/prism.conf"; }
 
 @test "command line before variable before file" {
-    PRISM_SLICES=3 PRISM_PHASE=calibrate run timeout 60 srun --prism-emulate=8 --prism-phase=emulate true 3>&-
+    PRISM_SLICES=3 PRISM_PHASE=calibrate run timeout 300 srun --prism-emulate=8 --prism-phase=emulate true 3>&-
     [ "$status" -eq 0 ]
     has PRISM_PAYLOAD=control
     has PRISM_SLICES=3
@@ -38,31 +38,31 @@ teardown() { rm -f "${CLUSTER:-/none}/etc/prism.conf"; }
 
 @test "sbatch, #SBATCH lines and salloc take the file's, too" {
     printf '#!/bin/bash\n#SBATCH --prism-emulate=8 --prism-slices=4\nsrun true\n' >job.sh
-    timeout 60 sbatch --wait -o out job.sh 3>&-
+    timeout 300 sbatch --wait -o out job.sh 3>&-
     output=$(cat out)
     has PRISM_PAYLOAD=control
     has PRISM_SLICES=4
-    run timeout 60 salloc --prism-emulate=8 srun true 3>&-
+    run timeout 300 salloc --prism-emulate=8 srun true 3>&-
     [ "$status" -eq 0 ]
     has PRISM_PAYLOAD=control
 }
 
 @test "a user's own file instead of the site's" {
     printf '[options]\npayload = none\n' >own.conf
-    PRISM_CONFIG=$WORK/own.conf run timeout 60 srun --prism-emulate=8 true 3>&-
+    PRISM_CONFIG=$WORK/own.conf run timeout 300 srun --prism-emulate=8 true 3>&-
     has PRISM_PAYLOAD=none
     has_not '^PRISM_SLICES='
 }
 
 @test "a broken file refuses emulation with file and line; nobody else notices" {
     printf '[options]\npayload = some\n' >"$CLUSTER/etc/prism.conf"
-    run timeout 60 srun --prism-emulate=8 true 3>&-
+    run timeout 300 srun --prism-emulate=8 true 3>&-
     [ "$status" -eq 255 ]
     says "$CLUSTER/etc/prism.conf, line 2: payload=some: 'some' is unknown"
-    run timeout 60 srun hostname 3>&-
+    run timeout 300 srun hostname 3>&-
     [ "$status" -eq 0 ]
     has_not prism:
-    PRISM_CONFIG=/no/such run timeout 60 srun --prism-emulate=8 true 3>&-
+    PRISM_CONFIG=/no/such run timeout 300 srun --prism-emulate=8 true 3>&-
     [ "$status" -eq 255 ]
     says /no/such
 }
@@ -72,7 +72,7 @@ teardown() { rm -f "${CLUSTER:-/none}/etc/prism.conf"; }
     line=$(cat "$CLUSTER/etc/plugstack.conf")
     printf '[options]\niterations = 9\n' >site.conf
     echo "$line config=$WORK/site.conf" >"$CLUSTER/etc/plugstack.conf"
-    run timeout 60 srun --prism-emulate=8 true 3>&-
+    run timeout 300 srun --prism-emulate=8 true 3>&-
     echo "$line" >"$CLUSTER/etc/plugstack.conf"
     has PRISM_ITERATIONS=9
     has_not '^PRISM_(SLICES|SITE_CONFIG)='

@@ -12,12 +12,13 @@ lacks_pipeline() { lacks_program bin/moetrain; }
 setup_file() {
     [ -z "$(lacks_pipeline)" ] || return 0
     work_folder
+    export PRISM_STALL_SECONDS=0 # what hangs here is meant to
     export moetrain=$PRISM_BUILD/bin/moetrain
     mkdir -m 700 softgpu
     (
         export LD_LIBRARY_PATH=$PRISM_BUILD/lib/softgpu SOFTGPU_DIR=$WORK/softgpu
-        timeout 120 "$PRISM_SOURCE/contrib/moetrain/launch.sh" -g 4 16 -- "$moetrain" "${world16[@]}" >plain16 3>&-
-        timeout 120 "$PRISM_SOURCE/contrib/moetrain/launch.sh" -g 4 8 -- "$moetrain" "${stages[@]}" >plain8 3>&-
+        timeout 300 "$PRISM_SOURCE/contrib/moetrain/launch.sh" -g 4 16 -- "$moetrain" "${world16[@]}" >plain16 3>&-
+        timeout 300 "$PRISM_SOURCE/contrib/moetrain/launch.sh" -g 4 8 -- "$moetrain" "${stages[@]}" >plain8 3>&-
     )
     real_cluster --nodes 4 --gpus 8
     # What emulation is interrupted in.
@@ -36,7 +37,7 @@ setup() {
 }
 
 teardown() {
-    [ -z "${run:-}" ] || ! kill -0 "$run" 2>/dev/null || timeout 30 scancel --name=loop --signal=KILL 3>&-
+    [ -z "${run:-}" ] || ! kill -0 "$run" 2>/dev/null || timeout 120 scancel --name=loop --signal=KILL 3>&-
 }
 
 # --- plain runs against emulated ones ---
@@ -56,7 +57,7 @@ same_as_plain() { # PLAIN RANK...: losses, gradient norms and peak memory, bit b
 emulated() {
     local nodes=$1 devices=$2 code=0
     shift 2
-    PRISM_NODES=$nodes PRISM_DEVICES_PER_NODE=$devices timeout 120 srun --label --gpus-per-node=4 --prism-gpus-per-node=4 \
+    PRISM_NODES=$nodes PRISM_DEVICES_PER_NODE=$devices timeout 300 srun --label --gpus-per-node=4 --prism-gpus-per-node=4 \
         --prism-assistants=0 "$@" >out 2>err 3>&- </dev/null || code=$?
     [ $code -eq 0 ] || { echo "exit code $code:"; cat err; return 1; }
 }
@@ -85,7 +86,7 @@ phase_seconds() { python3 -c 'import json, sys; print(json.load(open(sys.argv[1]
     same_as_plain plain16 0 1 9
     [ "$(phase_seconds four capture)" = 0.0 ]
     [ "$(phase_seconds four calibrate)" = 0.0 ]
-    ! grep -qE 'captur|calibrat' err
+    absent 'captur|calibrat' err
     python3 -c '
 import json
 r = json.load(open("four/report.json"))
@@ -97,7 +98,7 @@ assert r["prefetch"]["hits"] > 0, r'
 }
 
 @test "folded on four nodes: half of the ranks run in capture, losses of the plain run of all" {
-    LD_LIBRARY_PATH=$PRISM_BUILD/lib/softgpu SOFTGPU_DIR=$WORK/softgpu timeout 120 "$PRISM_SOURCE/contrib/moetrain/launch.sh" -g 4 16 -- \
+    LD_LIBRARY_PATH=$PRISM_BUILD/lib/softgpu SOFTGPU_DIR=$WORK/softgpu timeout 300 "$PRISM_SOURCE/contrib/moetrain/launch.sh" -g 4 16 -- \
         "$moetrain" "${world16[@]}" --equal-data >plainfold 3>&-
     emulated 4 2 -n 16 --prism-emulate=16 --prism-sandbox=1,8 --prism-layout=tp:2,ep:2,dp:2,pp:2 --prism-fold=dp --prism-trace="$WORK/folded" \
         "$moetrain" "${world16[@]}" --equal-data
@@ -125,7 +126,7 @@ assert r["prefetch"]["hits"] > 0, r'
 
 @test "--prism-iterations ends capture and calibration on all nodes, not emulation" {
     emulated 4 2 -n 8 --prism-emulate=8 --prism-sandbox=0,5 --prism-iterations=2 --prism-trace="$WORK/short" "$looper" fault 60 40
-    ! grep -qh 'done$' short/logs/capture.rank? short/logs/calibrate.rank?
+    absent 'done$' short/logs/capture.rank? short/logs/calibrate.rank?
     grep -q '"iterations": *2' short/trace.json
     complete short
     for rank in 0 5; do
@@ -143,10 +144,10 @@ assert r["prefetch"]["hits"] > 0, r'
 #SBATCH --prism-emulate --prism-sandbox=0,5 --prism-assistants=0 --prism-gpus-per-node=4
 srun --prism-trace="$PWD/batch" "$looper" fault 4
 S
-    timeout 120 sbatch --wait job.sh 3>&- || { cat job.out; false; }
+    timeout 300 sbatch --wait job.sh 3>&- || { cat job.out; false; }
     grep -qx 'rank 0 iteration 3 sum 52' job.out
     grep -qx 'rank 5 iteration 3 sum 52' job.out
-    ! grep -q '^rank 1 ' job.out
+    absent '^rank 1 ' job.out
     nothing_left batch
 }
 
@@ -170,7 +171,7 @@ ctrl_c_in() {
 }
 scancel_in() {
     start_hanging "$1"
-    timeout 30 scancel --name=loop 3>&-
+    timeout 120 scancel --name=loop 3>&-
     ended_with 143 137
     cleaned_up "$1"
 }
@@ -189,7 +190,7 @@ killed_in() { # PHASE NODE: its prismd; the others end by themselves and name it
     ended_with 137
     grep -q "^prism: node $2 (node$2): its prismd has ended" loop.err || { cat loop.err; return 1; }
     [ "$(grep -c '^prism: node ' loop.err)" -eq 1 ]
-    ! grep -q 'forcing job termination' loop.err
+    absent 'forcing job termination' loop.err
     if [ "$1" = capture ] && [ "$2" -eq 0 ]; then
         rm -f fresh/payload-0.dat # nobody is left to remove what the first node wrote
     fi

@@ -47,7 +47,7 @@ E
     export SOFTGPU_DIR=$BATS_TEST_TMPDIR/sg SOFTGPU_TIME_SCALE=0.05 SOFTGPU_DEVICES=2 LD_LIBRARY_PATH=$PRISM_BUILD/lib/softgpu
     export PRISM_NETWORK=$PRISM_SOURCE/tests/fixtures/network.json
     mkdir -m 700 sg
-    timeout 60 "$prism" run --emulate=8 --trace=t -- "$PRISM_BUILD/test/looper" fault 6 >/dev/null 2>err 3>&- || { cat err; false; }
+    timeout 300 "$prism" run --emulate=8 --trace=t -- "$PRISM_BUILD/test/looper" fault 6 >/dev/null 2>err 3>&- || { cat err; false; }
     run "$prism" plan --emulate=8 --trace=t --json
     [ "$status" -eq 0 ]
     python3 -c '

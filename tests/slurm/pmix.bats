@@ -28,14 +28,15 @@ setup() {
 captured() {
     local trace=$1 code=0
     shift
-    PRISM_NODES=4 PRISM_DEVICES_PER_NODE=2 timeout 120 srun --gpus-per-node=8 --prism-trace="$WORK/$trace" \
+    PRISM_NODES=4 PRISM_DEVICES_PER_NODE=2 timeout 300 srun --gpus-per-node=8 --prism-trace="$WORK/$trace" \
         --prism-assistants=0 "$@" >out 2>err 3>&- </dev/null || code=$?
     [ $code -eq 0 ] || { echo "exit code $code:"; cat err; return 1; }
 }
 
-processes() { pgrep -f "^($PRISM_BUILD/bin/prism|prism-pmix|$client|.*/mpi_sum)"; }
-gone() { ! processes >/dev/null && [ -z "$(ls -A /dev/shm | sort | comm -13 shm-before -)" ]; }
-nothing_left() { within 20 gone || { pgrep -fa prism; ls -A /dev/shm; return 1; }; }
+# Those of this cluster's steps; a zombie's environment is empty.
+processes() { grep -lsaF "ONEBOX_DIR=$CLUSTER" /proc/[0-9]*/environ | xargs -r grep -lsaE '(PRISM|SLURM)_STEP_ID='; }
+gone() { [ -z "$(processes)" ] && [ -z "$(ls -A /dev/shm | sort | comm -13 shm-before -)" ]; }
+nothing_left() { await gone || { processes; ls -A /dev/shm; return 1; }; }
 
 # world_is_right TRACE: what the 16 ranks of the client said, four logical nodes of four
 world_is_right() {
@@ -50,7 +51,7 @@ world_is_right() {
 
 @test "four machines exchange what ranks put, with Slurm's PMIx in force and without" {
     local mpi
-    timeout 30 srun --mpi=pmix -n 1 env 3>&- | grep -q '^PMIX_NAMESPACE=slurm' # Slurm has it
+    timeout 120 srun --mpi=pmix -n 1 env 3>&- | grep -q '^PMIX_NAMESPACE=slurm' # Slurm has it
     for mpi in none pmix; do
         captured "plain-$mpi" --mpi=$mpi -n 16 --prism-emulate=16 --prism-gpus-per-node=4 --prism-sandbox=0,13 --prism-phase=capture \
             "$client" --nccl --get 0 --get 13
@@ -61,7 +62,7 @@ world_is_right() {
 }
 
 @test "later phases on two machines: ranks of one logical node are on both, the others come from the trace" {
-    PRISM_NODES=2 PRISM_DEVICES_PER_NODE=2 timeout 120 srun --mpi=pmix -n 16 --gpus-per-node=8 --prism-emulate=16 --prism-gpus-per-node=4 \
+    PRISM_NODES=2 PRISM_DEVICES_PER_NODE=2 timeout 300 srun --mpi=pmix -n 16 --gpus-per-node=8 --prism-emulate=16 --prism-gpus-per-node=4 \
         --prism-sandbox=4,5 --prism-assistants=0 --prism-trace="$WORK/split" "$client" --nccl --no-collect --get 5 --get 4 --get 13 >out 2>err 3>&- </dev/null || {
         cat err
         false
@@ -96,7 +97,7 @@ world_is_right() {
 step() { # EXPECTED_CODE mpi_sum arguments...
     local expected=$1 code=0
     shift
-    PRISM_NODES=2 PRISM_DEVICES_PER_NODE=2 timeout 60 srun -n 8 --gpus-per-node=8 --prism-emulate=8 --prism-gpus-per-node=4 \
+    PRISM_NODES=2 PRISM_DEVICES_PER_NODE=2 timeout 300 srun -n 8 --gpus-per-node=8 --prism-emulate=8 --prism-gpus-per-node=4 \
         --prism-trace="$WORK/step" ./mpi_sum "$@" >out 2>err 3>&- </dev/null || code=$?
     [ "$code" -eq "$expected" ] || { echo "exit code $code:"; cat err; return 1; }
 }
@@ -120,7 +121,7 @@ step() { # EXPECTED_CODE mpi_sum arguments...
 
 @test "Open MPI in a request with one task a node: as many ranks as GPUs, all are started" {
     [ -x mpi_sum ] || skip "Open MPI is not installed"
-    PRISM_NODES=2 PRISM_DEVICES_PER_NODE=2 timeout 60 srun -N2 --ntasks-per-node=1 --gpus-per-node=4 --prism-emulate \
+    PRISM_NODES=2 PRISM_DEVICES_PER_NODE=2 timeout 300 srun -N2 --ntasks-per-node=1 --gpus-per-node=4 --prism-emulate \
         --prism-trace="$WORK/launcher" ./mpi_sum >out 2>err 3>&- </dev/null || { cat err; false; }
     grep -qx 'rank 7 of 8 sum 36 local 3 of 4' out
     [ "$(grep -c ' of 8 sum 36 ' out)" -eq 8 ]

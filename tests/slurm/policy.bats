@@ -92,6 +92,13 @@ field() { inside scontrol show job "$(last_job)" | tr -s ' ' '\n' | sed -n "s/^$
     policy 'users = somebody' 'accounts = prism, other'
     refused "it is for the accounts prism,other (choose one with --account)" srun --prism-emulate=8 true
     inside srun --account=prism --prism-emulate=8 true
+    # Who submits counts, not who runs slurmctld.
+    if [ "$(id -u)" -eq 0 ]; then
+        policy 'users = root'
+        inside srun --prism-emulate=8 true
+        (cd / && refused "prism: emulation is not allowed for user nobody" runuser -u nobody -- srun --prism-emulate=8 true)
+        (cd / && inside runuser -u nobody -- srun true)
+    fi
     policy "users = somebody,$(id -un)" 'partitions = debug'
     refused "prism: emulation is not allowed in partition main: use --partition=debug" srun -p main --prism-emulate=8 true
     refused "not allowed in partition main" srun -p debug,main --prism-emulate=8 true
@@ -208,5 +215,5 @@ step_refused() { # TEXT step's arguments
     done
     refused "cannot be joined with the emulation's own" sbatch --licenses='a|b' --prism-emulate=8 --wrap true
     inside srun true
-    [ "$(timeout 60 "$onebox" status "$CLUSTER" 3>&- | grep -c 'not running')" -eq 0 ]
+    [ "$(timeout 300 "$onebox" status "$CLUSTER" 3>&- | grep -c 'not running')" -eq 0 ]
 }

@@ -7,7 +7,7 @@ setup() { common_setup; }
 teardown() { common_teardown; }
 
 planted() {
-    run timeout 300 "$PRISM_SOURCE/tests/accuracy/run" --build "$PRISM_BUILD" --plant "$1" --time-scale 1 \
+    run timeout 540 "$PRISM_SOURCE/tests/accuracy/run" --build "$PRISM_BUILD" --plant "$1" --time-scale 1 \
         --output "$BATS_TEST_TMPDIR/accuracy.json"
     echo "$output"
     [ "$status" -eq 0 ]

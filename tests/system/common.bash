@@ -1,5 +1,5 @@
 # common.bash - what the system tests of `prism run` share. Each test works in a folder of its own on software GPUs and
-# must leave no process and no file in /dev/shm.
+# must leave no process and no file in /dev/shm. Limits are for what hangs: several times what a busy machine needs.
 
 PRISM_BUILD=${PRISM_BUILD:-$(cd "$BATS_TEST_DIRNAME/../../build/release" && pwd)}
 PRISM_SOURCE=${PRISM_SOURCE:-$(cd "$BATS_TEST_DIRNAME/../.." && pwd)}
@@ -64,7 +64,7 @@ common_teardown() {
 run_prism() {
     errors=
     status=0
-    output=$(timeout "${LIMIT:-120}" "$prism" "$@" 2>"$BATS_TEST_TMPDIR/.stderr" </dev/null) || status=$?
+    output=$(timeout "${LIMIT:-300}" "$prism" "$@" 2>"$BATS_TEST_TMPDIR/.stderr" </dev/null) || status=$?
     errors=$(cat "$BATS_TEST_TMPDIR/.stderr")
 }
 
@@ -75,6 +75,15 @@ refused() {
         echo "$errors"
         return 1
     fi
+}
+
+# absent REGEX FILE...: no line of these files, which are there, matches; - is standard input. (What begins with ! cannot
+# fail a bats test.)
+absent() {
+    local expression=$1 found=0
+    shift
+    grep -HnE -e "$expression" "$@" || found=$?
+    [ "$found" -eq 1 ] || { echo "'$expression' found, or no such file: $*"; return 1; }
 }
 
 one_line() {
@@ -98,9 +107,9 @@ os.execvp(sys.argv[1], sys.argv[1:])' "$@" >"$BATS_TEST_TMPDIR/.stdout" 2>"$BATS
     started=$!
 }
 
-# Wait until the process of a rank runs, at most 60 s; prints its pid.   rank_pid RANK
+# Wait until the process of a rank runs, at most two minutes; prints its pid.   rank_pid RANK
 rank_pid() {
-    local i pid until=$((SECONDS + 60))
+    local i pid until=$((SECONDS + 120))
     while [ "$SECONDS" -lt "$until" ]; do
         # Only programs that a test runs as ranks: reading every process's environment takes seconds on a busy machine.
         # One name a call: pgrep warns of patterns longer than a process's name can be.
@@ -119,9 +128,9 @@ rank_pid() {
 
 # Sets code to the exit code of $started, "none" if it still runs after so many seconds.   await_started SECONDS
 await_started() {
-    local i
+    local until=$((SECONDS + $1))
     code=none
-    for i in $(seq $(($1 * 5))); do
+    while [ "$SECONDS" -lt "$until" ]; do
         if ! kill -0 "$started" 2>/dev/null || grep -qsE '^State:[[:space:]]+Z' "/proc/$started/status"; then
             code=0
             wait "$started" 2>/dev/null || code=$?

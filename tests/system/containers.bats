@@ -10,14 +10,14 @@ setup() {
     inside=(bwrap --bind / / --dev-bind /dev /dev --proc /proc --tmpfs "$PRISM_BUILD/lib"
         --ro-bind "$PRISM_BUILD/lib/softgpu" "$PRISM_BUILD/lib/softgpu")
     "${inside[@]}" true 2>/dev/null || skip "bubblewrap cannot make containers here"
-    ! "${inside[@]}" test -e "$PRISM_BUILD/lib/libprism.so"
+    "${inside[@]}" test ! -e "$PRISM_BUILD/lib/libprism.so"
 }
 teardown() { common_teardown; }
 
 emulated() { run_prism run --emulate=4 --gpus-per-node=4 --sandbox=0,2 --assistants=0 --trace=trace -- "$@"; }
 shows_the_run() {
     [ "$status" -eq 0 ] || { echo "exit code $status: $errors"; return 1; }
-    ! grep -q 'cannot be preloaded' <<<"$errors"
+    absent 'cannot be preloaded' - <<<"$errors"
     grep -qx 'rank 2 iteration 5 sum 26' <<<"$output"
     nothing_left
 }

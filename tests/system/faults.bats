@@ -58,12 +58,18 @@ leaves_in() {
 }
 
 signalled_in() { # PHASE SIGNAL CODE
-    prepare "$1" 150
-    echo 'hang 2 100' >fault # on a busy machine too the run does not end before the signal comes
+    prepare "$1"
+    # Rank 2 hangs, so that it does not end before the signal.
+    echo 'hang 2 3' >fault
+    export PRISM_STALL_SECONDS=0
     start_foreground "$prism" run --emulate=4 --gpus-per-node=4 --sandbox=0,2 --assistants=0 --trace=trace \
-        --phase="$1" -- "$looper" fault 150 20
-    rank_pid 2 >/dev/null
-    sleep 0.5
+        --phase="$1" -- "$looper" fault 40 20
+    local until=$((SECONDS + 120)) progress=trace/logs/$1.rank0
+    [ "$1" != emulate ] || progress=.stdout
+    until grep -qs 'rank 0 iteration 2' "$progress"; do
+        [ "$SECONDS" -lt "$until" ] || { cat .stderr; return 1; }
+        sleep 0.1
+    done
     # A terminal's Ctrl-C goes to the whole foreground group.
     if [ "$2" = INT ]; then kill -INT -- "-$started"; else kill "-$2" "$started"; fi
     await_started 60
@@ -82,20 +88,20 @@ signalled_in() { # PHASE SIGNAL CODE
 @test "SIGTERM in emulation" { signalled_in emulate TERM 143; }
 
 @test "a program that never calls NCCL" {
-    LIMIT=60 run_prism run --emulate=4 --gpus-per-node=4 --trace=trace -- "$PRISM_BUILD/test/silent"
+    run_prism run --emulate=4 --gpus-per-node=4 --trace=trace -- "$PRISM_BUILD/test/silent"
     refused 66 'NCCL'
     grep -q 'nothing to reduce' <<<"$output" || true
     nothing_left
 }
 
 @test "a program that fails before it calls NCCL keeps its exit code" {
-    LIMIT=60 run_prism run --emulate=4 --gpus-per-node=4 --trace=trace -- "$PRISM_BUILD/test/silent" 9
+    run_prism run --emulate=4 --gpus-per-node=4 --trace=trace -- "$PRISM_BUILD/test/silent" 9
     [ "$status" -eq 9 ] || { echo "exit code $status: $errors"; return 1; }
     nothing_left
 }
 
 @test "a statically linked program" {
-    LIMIT=60 run_prism run --emulate=4 --gpus-per-node=4 --trace=trace -- "$PRISM_BUILD/test/silent-static"
+    run_prism run --emulate=4 --gpus-per-node=4 --trace=trace -- "$PRISM_BUILD/test/silent-static"
     refused 66 'static'
     nothing_left
 }

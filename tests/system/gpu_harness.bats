@@ -122,7 +122,7 @@ P
     chmod +x planted/bin/moetrain
     rm -r out
     real eight planted --gpus 4 --stages programs --programs tp-pp
-    ! grep -q 'bits (6)' <<<"$output"
+    absent 'bits \(6\)' - <<<"$output"
     grep -qE '^\| tp-pp \| 4 \| 0 \| paced \| .* \| [0-9.]+e-0[0-9] \(6\) \| equal ' <<<"$output"
     nothing_left
 }

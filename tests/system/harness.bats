@@ -58,6 +58,12 @@ runs() { # EXPECTED_LAST_LINE, options…
     [ "$status" -eq 1 ]
 }
 
+@test "no test has a line that begins with !, which cannot fail" {
+    run grep -rnE --include='*.bats' --include='*.bash' '(^|; |do |then )[[:space:]]*! [^|]*$' "$source/tests" "$source/lib" "$source/prismd"
+    echo "$output"
+    [ "$status" -eq 1 ]
+}
+
 @test "--again runs what failed once more: passed then is unsteady and named, failed twice is failed" {
     program steady <<<'echo 1..1; echo "ok 1 - x"'
     program unsteady <<<'echo 1..2; echo "ok 1 - x"; [ -e second ] && echo "ok 2 - y" && exit; touch second; echo "not ok 2 - y"; exit 1'

@@ -11,7 +11,7 @@ setup() { man=$PRISM_BUILD/man; }
         grep -qE "^\.It Fl .-$name( |\$)" "$man/prism.1"
         [ "$name" = emulate ] || grep -qF ".It Ic $name " "$man/prism.conf.5"
     done
-    ! grep -F '@OPTIONS' "$man"/*
+    absent '@OPTIONS' "$man"/*
 }
 
 @test "mandoc has nothing to say about them" {
@@ -21,6 +21,15 @@ setup() { man=$PRISM_BUILD/man; }
     output=$(grep -vE 'STYLE: referenced manual not found|outdated mandoc.db lacks' <<<"$output" || true)
     echo "$output"
     [ -z "$output" ]
+}
+
+@test "the variables that the README names are in prismd(8)" {
+    local name names
+    names=$(sed -n 's/^Further variables: //p' "$PRISM_SOURCE/README.md" | grep -oE 'PRISM_[A-Z_]+' | sort -u)
+    [ "$(wc -l <<<"$names")" -ge 17 ]
+    for name in $names; do
+        grep -qE "^\.It Ev (.* )?$name( |\$)" "$man/prismd.8" || { echo "prismd(8) lacks $name"; false; }
+    done
 }
 
 @test "the commands that prism has are in prism(1)" {

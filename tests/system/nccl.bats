@@ -9,7 +9,7 @@ model=(--print-ranks=all --exact-sums --tp=2 --pp=2 --ep=2 --iterations=3 --use-
 setup_file() {
     mkdir -m 700 "$BATS_FILE_TMPDIR/softgpu"
     LD_LIBRARY_PATH=$PRISM_BUILD/lib/softgpu SOFTGPU_DIR=$BATS_FILE_TMPDIR/softgpu SOFTGPU_TIME_SCALE=0.05 \
-        timeout 120 "$launch" -g 8 16 -- "$moetrain" "${model[@]}" >"$BATS_FILE_TMPDIR/plain" 3>&-
+        timeout 300 "$launch" -g 8 16 -- "$moetrain" "${model[@]}" >"$BATS_FILE_TMPDIR/plain" 3>&-
 }
 setup() { common_setup; }
 teardown() { common_teardown; }
@@ -19,7 +19,7 @@ lines_of() { sed -nE "s/.*(rank $1 (iteration|peak).*)/\1/p" | sed -E 's/ second
 
 # emulate SANDBOX ASSISTANTS: 16 ranks, with ./trace.
 emulate() {
-    LIMIT=240 run_prism run --emulate=16 --gpus-per-node=8 --sandbox="$1" --assistants="$2" --trace=trace \
+    LIMIT=300 run_prism run --emulate=16 --gpus-per-node=8 --sandbox="$1" --assistants="$2" --trace=trace \
         --report=report.json -- "$moetrain" "${model[@]}"
 }
 
@@ -90,10 +90,10 @@ print("%s: %.1f ms an iteration (predicted %.1f)" % (r["transport"], sum(s) / le
 
 @test "two nodes: assistants serve ranks of both" {
     export PRISM_NODES=2 PRISM_STEP_ID=nccl PRISM_EMULATE=16 PRISM_SANDBOX=0,1,9 PRISM_ASSISTANTS=2 PRISM_TRACE=$PWD/trace
-    SOFTGPU_NODE=1 PRISM_NODE_ID=1 timeout 200 "$PRISM_BUILD/bin/prismd" "$moetrain" "${model[@]}" >out.1 2>err.1 3>&- &
+    SOFTGPU_NODE=1 PRISM_NODE_ID=1 timeout 300 "$PRISM_BUILD/bin/prismd" "$moetrain" "${model[@]}" >out.1 2>err.1 3>&- &
     other=$!
     status=0
-    SOFTGPU_NODE=0 PRISM_NODE_ID=0 timeout 200 "$PRISM_BUILD/bin/prismd" "$moetrain" "${model[@]}" >out.0 2>err.0 3>&- ||
+    SOFTGPU_NODE=0 PRISM_NODE_ID=0 timeout 300 "$PRISM_BUILD/bin/prismd" "$moetrain" "${model[@]}" >out.0 2>err.0 3>&- ||
         status=$?
     wait "$other" || status=$?
     [ "$status" -eq 0 ] || { cat err.0 err.1; return 1; }
@@ -105,8 +105,8 @@ print("%s: %.1f ms an iteration (predicted %.1f)" % (r["transport"], sum(s) / le
 
 @test "sizes that data decides: variable sequences, uneven routing" {
     local options=(--print-ranks=all --exact-sums --tp=2 --ep=2 --iterations=3 --variable-seq --uneven-routing=2)
-    timeout 120 "$launch" -g 8 8 -- "$moetrain" "${options[@]}" >plain
-    LIMIT=240 run_prism run --emulate=8 --sandbox=2 --assistants=1 --trace=trace -- "$moetrain" "${options[@]}"
+    timeout 300 "$launch" -g 8 8 -- "$moetrain" "${options[@]}" >plain
+    LIMIT=300 run_prism run --emulate=8 --sandbox=2 --assistants=1 --trace=trace -- "$moetrain" "${options[@]}"
     [ "$status" -eq 0 ] || { echo "$errors"; return 1; }
     diff <(lines_of 2 <plain) <(lines_of 2 <<<"$output")
 }
@@ -115,7 +115,7 @@ print("%s: %.1f ms an iteration (predicted %.1f)" % (r["transport"], sum(s) / le
     # Calibration has assistants of its own: only emulation's is to be met.
     local pid= i
     for i in capture calibrate; do
-        LIMIT=120 run_prism run --emulate=8 --sandbox=0 --assistants=1 --trace=trace --phase=$i -- "$looper" fault 200 20
+        run_prism run --emulate=8 --sandbox=0 --assistants=1 --trace=trace --phase=$i -- "$looper" fault 200 20
         [ "$status" -eq 0 ] || { echo "$errors"; return 1; }
     done
     echo 'hang 0 150' >fault # on a busy machine too the run does not end before the signal comes

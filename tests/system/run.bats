@@ -13,8 +13,8 @@ lines_of() { sed -nE "s/.*(rank $1 (iteration|peak).*)/\1/p" | sed -E 's/ second
 compare() {
     local world=$1 gpus=$2 sandbox=$3 assistants=$4 rank
     shift 4
-    timeout 120 "$launch" -g "$gpus" "$world" -- "$moetrain" --print-ranks=all --exact-sums "$@" >plain
-    LIMIT=240 run_prism run --emulate="$world" --gpus-per-node="$gpus" --sandbox="$sandbox" --assistants="$assistants" \
+    timeout 300 "$launch" -g "$gpus" "$world" -- "$moetrain" --print-ranks=all --exact-sums "$@" >plain
+    LIMIT=300 run_prism run --emulate="$world" --gpus-per-node="$gpus" --sandbox="$sandbox" --assistants="$assistants" \
         --trace=trace --report=report.json -- "$moetrain" --print-ranks=all --exact-sums "$@"
     [ "$status" -eq 0 ] || { echo "exit code $status: $errors"; return 1; }
     for rank in ${sandbox//,/ }; do
@@ -91,7 +91,7 @@ assert len(r["iteration_seconds"]) == 3 and all(s > 0 for s in r["iteration_seco
     compare 2 2 0 0 --layers=1 --moe-every=0 --iterations=2 --wait-streams=31
     rm -rf trace
     # Full speed: the late rank keeps the others' gates closed long enough for all of them to stand there.
-    LIMIT=60 SOFTGPU_TIME_SCALE=20 run_prism run --emulate=2 --gpus-per-node=2 --trace=trace -- "$moetrain" --layers=1 --moe-every=0 \
+    SOFTGPU_TIME_SCALE=20 run_prism run --emulate=2 --gpus-per-node=2 --trace=trace -- "$moetrain" --layers=1 --moe-every=0 \
         --iterations=2 --wait-streams=40
     refused 69 'capture can serve 31 .*PRISM_QUEUES'
     nothing_left

@@ -10,10 +10,12 @@ teardown() { common_teardown; }
 # A run whose rank 2 hangs in capture until ./fault is removed. Sets $rank (its process).
 start_hanging() {
     echo 'hang 2 3' >fault
+    export PRISM_STALL_SECONDS=0
     start_foreground "$prism" run --emulate=4 --gpus-per-node=4 --sandbox=0,2 --assistants=0 --trace=trace --phase=capture \
         -- "$looper" fault 6 20
     rank=$(rank_pid 2)
-    for i in $(seq 600); do
+    local until=$((SECONDS + 120))
+    while [ "$SECONDS" -lt "$until" ]; do
         grep -qs 'rank 0 iteration 2' trace/logs/capture.rank0 && return 0
         sleep 0.1
     done
@@ -21,7 +23,7 @@ start_hanging() {
 }
 ends_well() {
     rm fault
-    await_started 60
+    await_started 120
     [ "$code" = 0 ] || { echo "exit code $code: $(cat .stderr)"; return 1; }
     nothing_left
 }
@@ -30,7 +32,7 @@ variable() { tr '\0' '\n' <"/proc/$rank/environ" | sed -n "s/^$1=//p"; }
 # Says HELLO (lib/proto/message.h) and prints the type of the answer and its descriptors, or "closed".
 #   hello RANK KEY [BYTES [VERSION]]
 hello() {
-    timeout 20 python3 - "$(variable PRISM_SOCKET)" "$@" <<'P'
+    timeout 120 python3 - "$(variable PRISM_SOCKET)" "$@" <<'P'
 import os, socket, struct, sys
 name, rank, key = sys.argv[1], int(sys.argv[2]), sys.argv[3].encode()
 size = int(sys.argv[4]) if len(sys.argv) > 4 else 56
@@ -52,7 +54,8 @@ P
     start_hanging
     local key
     key=$(variable PRISM_KEY)
-    [ "$(variable PRISM_RANK)" = 2 ] && [ ${#key} -eq 32 ]
+    [ "$(variable PRISM_RANK)" = 2 ]
+    [ ${#key} -eq 32 ]
     # The right key, of the right user: rank 2 is there already. So what follows is refused for its own reason.
     [ "$(hello 2 "$key")" = "type 65, 0 descriptors" ]
     [ "$(hello 4 "$key")" = "type 65, 0 descriptors" ]
@@ -69,8 +72,9 @@ P
     start_hanging
     local key pid
     key=$(variable PRISM_KEY)
-    ! grep -rqsF "$key" trace softgpu
-    for pid in $(our_processes | cut -d' ' -f1); do ! grep -qaF "$key" "/proc/$pid/cmdline"; done
+    [ ${#key} -eq 32 ]
+    absent "$key" -r trace softgpu
+    for pid in $(our_processes | cut -d' ' -f1); do absent "$key" -a - < <(cat "/proc/$pid/cmdline"); done
     ends_well
 }
 
@@ -103,5 +107,5 @@ P
     run as_nobody "$shared/privileged" /proc/self/maps
     rm -r "$shared"
     [ "$status" -eq 0 ]
-    ! grep -q libprism <<<"$output"
+    absent libprism - <<<"$output"
 }

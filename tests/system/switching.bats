@@ -17,7 +17,7 @@ trainer() {
 
 # Capture into the folder $1.
 capture() {
-    LIMIT=${LIMIT:-110} run_prism run --emulate=8 --gpus-per-node=8 --sandbox=0 --trace="$1" --phase=capture -- $(trainer)
+    run_prism run --emulate=8 --gpus-per-node=8 --sandbox=0 --trace="$1" --phase=capture -- $(trainer)
 }
 
 captured() {

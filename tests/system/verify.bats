@@ -11,7 +11,7 @@ setup() {
 teardown() { common_teardown; }
 
 captured() { # WHAT [AT]
-    LIMIT=60 run_prism run --emulate=4 --gpus-per-node=4 --sandbox=0 --trace=trace --phase=capture -- "$clash" "$@"
+    run_prism run --emulate=4 --gpus-per-node=4 --sandbox=0 --trace=trace --phase=capture -- "$clash" "$@"
 }
 
 # What verify says of the kept trace: a finding of that kind, of that rank, with these words.   found KIND RANK PATTERN...
@@ -95,10 +95,10 @@ disagrees() { # WHAT KIND PATTERN...
 @test "on two nodes: the coordinator has both nodes' ranks" {
     local other
     export PRISM_NODES=2 PRISM_STEP_ID=hang PRISM_EMULATE=4 PRISM_GPUS_PER_NODE=2 PRISM_SANDBOX=0 PRISM_PHASE=capture PRISM_TRACE=$PWD/trace
-    SOFTGPU_NODE=1 PRISM_NODE_ID=1 timeout 60 "$PRISM_BUILD/bin/prismd" "$clash" sleep >out.1 2>err.1 3>&- &
+    SOFTGPU_NODE=1 PRISM_NODE_ID=1 timeout 300 "$PRISM_BUILD/bin/prismd" "$clash" sleep >out.1 2>err.1 3>&- &
     other=$!
     status=0
-    SOFTGPU_NODE=0 PRISM_NODE_ID=0 timeout 60 "$PRISM_BUILD/bin/prismd" "$clash" sleep >out.0 2>err.0 3>&- || status=$?
+    SOFTGPU_NODE=0 PRISM_NODE_ID=0 timeout 300 "$PRISM_BUILD/bin/prismd" "$clash" sleep >out.0 2>err.0 3>&- || status=$?
     wait "$other" || true
     [ "$status" -eq 73 ] || { cat err.0 err.1; return 1; }
     unset PRISM_NODES PRISM_STEP_ID PRISM_EMULATE PRISM_GPUS_PER_NODE PRISM_SANDBOX PRISM_PHASE PRISM_TRACE
