@@ -80,7 +80,7 @@ setup() {
     mkdir -p other
     cp -r "$(dirname "$(gcc -E -x c - <<<'#include <slurm/spank.h>' | sed -n 's/^# 1 "\(.*\/slurm\/spank.h\)".*/\1/p' | head -n 1)")" other/
     sed -i 's/^#define SLURM_VERSION_NUMBER .*/#define SLURM_VERSION_NUMBER 0x170b04/' other/slurm/slurm_version.h
-    timeout 300 make --no-print-directory -C "$PRISM_SOURCE" BUILD="$WORK/b23" SLURM_INCLUDE="$WORK/other" \
+    timeout 300 make -j2 --no-print-directory -C "$PRISM_SOURCE" BUILD="$WORK/b23" SLURM_INCLUDE="$WORK/other" \
         "$WORK"/b23/release/lib/slurm/{spank_prism,cli_filter_prism,job_submit_prism}.so 3>&-
     cp "$CLUSTER/etc/plugstack.conf" plugstack.saved
     sed "s|[^ ]*/spank_prism.so|$WORK/b23/release/lib/slurm/spank_prism.so|" plugstack.saved >"$CLUSTER/etc/plugstack.conf"
