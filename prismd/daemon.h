@@ -44,7 +44,7 @@ struct group {
     uint32_t pending;           /* capture: parts not served yet */
     size_t head;                /* index among the watch thread's heads; SIZE_MAX = none */
     struct group *next_on_stream;
-    struct group *next_of_rank;
+    struct group *next_of_rank, *previous_of_rank;
 };
 
 /* A communicator as its member sees it. */
@@ -82,7 +82,7 @@ struct rank {
     uint32_t seat; /* on the board, if there is one */
     struct membership *comms; /* owned, by the rank's communicator number */
     uint32_t ncomms, comms_cap;
-    struct group **streams; /* owned; head of the queue of groups of each stream */
+    struct group **streams; /* owned; head of the queue of groups of each stream: only it can have arrived */
     struct group **stream_tails;
     uint32_t nstreams;
     struct group *groups;     /* in flight */

@@ -68,8 +68,8 @@ static void part_served(struct daemon *d, struct group *g)
 static int check_waiting_streams(struct daemon *d, const struct rank *r)
 {
     uint32_t closed = 0;
-    for (const struct group *g = r->groups; g; g = g->next_of_rank)
-        closed += g->arrived;
+    for (uint32_t s = 0; s < r->nstreams; s++)
+        closed += r->streams[s] && r->streams[s]->arrived;
     uint32_t queues = place_capture_queues(d->conf);
     if (closed < queues)
         return 0;

@@ -469,12 +469,14 @@ static void on_result(struct daemon *d, uint32_t from, struct bytes_reader *b)
     struct rank *r = rank < d->conf->world && d->ranks ? d->ranks[rank] : NULL;
     if (!data || !r || d->stopping)
         return;
-    for (struct group *g = r->groups; g; g = g->next_of_rank)
-        if (g->position == position && part < g->nparts && g->parts[part].out_bytes == bytes) {
+    for (uint32_t s = 0; s < r->nstreams; s++) {
+        struct group *g = r->streams[s]; /* it has arrived */
+        if (g && g->position == position && part < g->nparts && g->parts[part].out_bytes == bytes) {
             memcpy(r->region + g->parts[part].out_offset, data, bytes);
             on_served(d, g);
             return;
         }
+    }
 }
 
 /* Not the home: the sum is of this node's members. */

@@ -63,8 +63,9 @@ uint64_t hang_movement(const struct daemon *d)
             hang.was_in[i] = 1;
         /* running_since_ns: of its latest message, or when a gate of it was last let open */
         sum += r->nodes + (uint64_t)r->running_since_ns + (r->pid ? 7 : 0) + (r->state == RANK_ENDED ? 11 : 0);
-        for (const struct group *g = r->groups; g; g = g->next_of_rank)
-            sum += g->arrived + g->opened + g->pending * 13u;
+        for (uint32_t s = 0; s < r->nstreams; s++)
+            if (r->streams[s])
+                sum += r->streams[s]->arrived + r->streams[s]->pending * 13u;
     }
     return sum;
 }

@@ -81,6 +81,11 @@ void board_mark(const struct daemon *d, const struct rank *r)
     __atomic_store_n(&d->board->page->bell, 1, __ATOMIC_RELEASE);
 }
 
+bool board_is_marked(const struct daemon *d, const struct rank *r)
+{
+    return d->board && __atomic_load_n(&d->board->page->flags[r->seat], __ATOMIC_ACQUIRE);
+}
+
 bool board_take(struct daemon *d, void (*look)(void *arg, struct rank *r), void *arg)
 {
     struct node_board *b = d->board;

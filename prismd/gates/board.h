@@ -16,6 +16,8 @@ uint32_t *board_bell(const struct daemon *d);     /* futex word; NULL: there is 
 uint32_t board_seats(const struct daemon *d);     /* number of flags */
 /* Look at this rank's gates in the next round, whatever its streams say. */
 void board_mark(const struct daemon *d, const struct rank *r);
+/* A stream of it has told that it stands at a gate, and has not been looked at since. false: there is no board. */
+bool board_is_marked(const struct daemon *d, const struct rank *r);
 /* Calls look for every rank whose flag was set, and sets the flags back. Begin a round with the bell: false if it was not rung. */
 bool board_take(struct daemon *d, void (*look)(void *arg, struct rank *r), void *arg);
 

@@ -135,13 +135,22 @@ static void group_free(struct group *g)
     free(g);
 }
 
+static void link_to_rank(struct group *g)
+{
+    g->next_of_rank = g->rank->groups;
+    if (g->next_of_rank)
+        g->next_of_rank->previous_of_rank = g;
+    g->rank->groups = g;
+}
+
 static void unlink_from_rank(struct group *g)
 {
-    for (struct group **at = &g->rank->groups; *at; at = &(*at)->next_of_rank)
-        if (*at == g) {
-            *at = g->next_of_rank;
-            return;
-        }
+    if (g->next_of_rank)
+        g->next_of_rank->previous_of_rank = g->previous_of_rank;
+    if (g->previous_of_rank)
+        g->previous_of_rank->next_of_rank = g->next_of_rank;
+    else
+        g->rank->groups = g->next_of_rank;
 }
 
 void watch_add(struct watch *w, struct group *g)
@@ -157,8 +166,7 @@ void watch_add(struct watch *w, struct group *g)
         memset(r->stream_tails + r->nstreams, 0, (n - r->nstreams) * sizeof *r->stream_tails);
         r->nstreams = n;
     }
-    g->next_of_rank = r->groups;
-    r->groups = g;
+    link_to_rank(g);
     if (r->streams[g->stream]) {
         r->stream_tails[g->stream]->next_on_stream = g;
         r->stream_tails[g->stream] = g;
@@ -256,7 +264,7 @@ static void arrived(struct watch *w, struct group *g)
     w->daemon->ops->arrived(w->daemon, g);
 }
 
-/* Returns how many had arrived. */
+/* Returns how many had arrived of which the board (if there is one) says nothing. */
 static size_t look_at_heads(struct watch *w)
 {
     size_t n = 0;
@@ -266,8 +274,8 @@ static size_t look_at_heads(struct watch *w)
             continue;
         }
         w->silent = w->slept == WOKEN ? 0 : w->silent + (w->slept == TIMED_OUT);
+        n += !board_is_marked(w->daemon, w->heads[i]->rank);
         arrived(w, w->heads[i]);
-        n++;
     }
     return n;
 }

@@ -39,14 +39,20 @@ static void queue(struct rank *r)
     ready_tail = r;
 }
 
+/* g: the head of a stream, NULL: it has none. */
+static bool is_held(const struct group *g)
+{
+    return g && g->arrived && !g->opened && g->open_at_ns < 0;
+}
+
 static void run(struct daemon *d, struct rank *r)
 {
     if (r->pid) {
         set_running(r);
-        for (struct group *g = r->groups; g; g = g->next_of_rank)
-            if (g->arrived && !g->opened && g->open_at_ns < 0) {
-                g->open_at_ns = 0;
-                watch_open_at(d->watch, g, 0);
+        for (uint32_t s = 0; s < r->nstreams; s++)
+            if (is_held(r->streams[s])) {
+                r->streams[s]->open_at_ns = 0;
+                watch_open_at(d->watch, r->streams[s], 0);
             }
         return;
     }
@@ -89,8 +95,8 @@ void sched_may_start(struct daemon *d, struct rank *r)
 
 static bool has_held_gate(const struct rank *r)
 {
-    for (const struct group *g = r->groups; g; g = g->next_of_rank)
-        if (g->arrived && !g->opened && g->open_at_ns < 0)
+    for (uint32_t s = 0; s < r->nstreams; s++)
+        if (is_held(r->streams[s]))
             return true;
     return false;
 }

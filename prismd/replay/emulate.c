@@ -246,14 +246,16 @@ static void on_release(void *ctx, uint32_t rank, uint32_t comm, uint32_t ordinal
     if (!r || r->state == RANK_ENDED)
         return;
     int64_t offset = link_clock_offset_ns(d, NULL);
-    for (struct group *g = r->groups; g; g = g->next_of_rank)
-        if (g->comm == comm && g->ordinal == ordinal && g->arrived && !g->opened) {
+    for (uint32_t s = 0; s < r->nstreams; s++) {
+        struct group *g = r->streams[s];
+        if (g && g->comm == comm && g->ordinal == ordinal && g->arrived) {
             g->started_ns = started_ns - offset;
             g->end_ns = end_ns - offset;
             assist_released(d, rank, comm, ordinal, g->started_ns);
             watch_open_at(d->watch, g, g->end_ns - lag_out_ns(d, r));
             return;
         }
+    }
 }
 
 static void on_comm_start(void *ctx, uint32_t rank, uint32_t n, uint32_t loop, int64_t start_ns)

@@ -7,13 +7,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "softgpu/core/internal.h"
 
 static struct sg_device devices[SG_MAX_DEVICES];
 static int device_count;
-static pid_t init_pid; /* 0: not initialised */
+static bool init_done;
+static volatile bool is_child; /* forked after sg_init: asked at every call, for which getpid() is too slow */
 static pthread_mutex_t init_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static int number_from_environment(const char *name, int fallback, int least, int most)
@@ -83,15 +83,21 @@ static void find_devices(void)
             add_device(node, i);
 }
 
+static void note_fork(void)
+{
+    is_child = true;
+}
+
 CUresult sg_init(void)
 {
     CUresult result = CUDA_SUCCESS;
     pthread_mutex_lock(&init_lock);
-    if (!init_pid) {
+    if (!init_done) {
         sg_profile();
         find_devices();
-        init_pid = getpid();
-    } else if (init_pid != getpid()) {
+        pthread_atfork(NULL, NULL, note_fork);
+        init_done = true;
+    } else if (is_child) {
         result = CUDA_ERROR_NOT_INITIALIZED; /* CUDA does not outlive fork() either */
     }
     if (result == CUDA_SUCCESS && device_count == 0)
@@ -102,7 +108,7 @@ CUresult sg_init(void)
 
 CUresult sg_check_init(void)
 {
-    return init_pid && init_pid == getpid() ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
+    return init_done && !is_child ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
 }
 
 int sg_device_count(void)

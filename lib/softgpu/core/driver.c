@@ -23,7 +23,7 @@
 
 #define GATES_MAX 127 /* FUTEX_WAITV_MAX less the bell */
 #define WATCH_NS  20000000ll
-#define LINGER_NS 1000000000ll
+#define LINGER_NS 4000000000ll /* making a thread costs more than one that sleeps */
 #define POLL_MOST 500 /* times device.gate_poll_max: writers that do not wake are the exception */
 
 enum watching { NO_WATCHER, WATCHER_IDLE, WATCHER_LOOKS };
@@ -99,13 +99,20 @@ static void leave(struct CUstream_st *stream)
     }
 }
 
+/* At the gate of the last look, of whose word nothing new is seen: no need to let go of the lock for it. */
+static bool stands_closed(const struct CUstream_st *stream, const struct sg_item *item)
+{
+    return item->kind == SG_ITEM_GATES && stream->gate && __atomic_load_n(stream->gate, __ATOMIC_ACQUIRE) == stream->gate_seen &&
+           sg_gates_closed(item->ctx);
+}
+
 static bool advance(struct CUstream_st *stream)
 {
     bool moved = false;
     while (stream->head && !stream->has_thread) {
         struct sg_item *item = stream->head;
         int64_t end;
-        if (!item->begun && !can_begin(stream, item))
+        if (item->begun ? stands_closed(stream, item) : !can_begin(stream, item))
             return moved;
         pthread_mutex_unlock(&sg_lock);
         bool over = run_item(stream, item, &end);

@@ -222,6 +222,8 @@ bool sg_queue_is_free(const struct CUctx_st *context); /* with sg_lock */
 /* Goes on with a batch of memory operations, which is freed at its end: true, with the model time in *now_ns. False: it stands at
  * a closed gate, *word, of whose value it saw `seen` (the lower half of a wide one). */
 bool sg_gates_step(void *batch, int64_t *now_ns, const uint32_t **word, uint32_t *seen);
+/* It stood at a closed gate and still does: sg_gates_step would change nothing. */
+bool sg_gates_closed(const void *batch);
 
 /* --- ranges.c: what the process's addresses are --- */
 

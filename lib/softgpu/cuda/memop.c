@@ -88,23 +88,49 @@ int64_t sg_memop_poll(CUdeviceptr address, uint32_t value, int64_t start_ns)
     return SG_MAX(start_ns, seen);
 }
 
-static void write_value(const struct CUstreamMemOpWaitValueParams_st *op, bool wide)
+/* True: the word is another now. */
+static bool write_value(const struct CUstreamMemOpWaitValueParams_st *op, bool wide)
 {
     if (wide)
-        __atomic_store_n((uint64_t *)(uintptr_t)op->address, op->value64, __ATOMIC_RELEASE);
-    else
-        __atomic_store_n((uint32_t *)(uintptr_t)op->address, op->value, __ATOMIC_RELEASE);
-    syscall(SYS_futex, (uint32_t *)(uintptr_t)op->address, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+        return __atomic_exchange_n((uint64_t *)(uintptr_t)op->address, op->value64, __ATOMIC_ACQ_REL) != op->value64;
+    return __atomic_exchange_n((uint32_t *)(uintptr_t)op->address, op->value, __ATOMIC_ACQ_REL) != op->value;
+}
+
+static void wake(CUdeviceptr address)
+{
+    syscall(SYS_futex, (uint32_t *)(uintptr_t)address, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
 void sg_memop_write(CUdeviceptr address, uint32_t value)
 {
     write_value(&(struct CUstreamMemOpWaitValueParams_st){.address = address, .value = value}, false);
+    wake(address);
 }
 
 static bool is_wait(const CUstreamBatchMemOpParams *op)
 {
     return op->operation == CU_STREAM_MEM_OP_WAIT_VALUE_32 || op->operation == CU_STREAM_MEM_OP_WAIT_VALUE_64;
+}
+
+static bool is_write(const CUstreamBatchMemOpParams *op)
+{
+    return op->operation == CU_STREAM_MEM_OP_WRITE_VALUE_32 || op->operation == CU_STREAM_MEM_OP_WRITE_VALUE_64;
+}
+
+/* Of writes that follow each other the last one wakes: a system call a write is what a batch is there to save. */
+static void write_in_batch(const struct batch *batch, unsigned i)
+{
+    const CUstreamBatchMemOpParams *op = &batch->ops[i];
+    bool changed = write_value(&op->writeValue, op->operation == CU_STREAM_MEM_OP_WRITE_VALUE_64);
+    if (changed && (i + 1 == batch->count || !is_write(op + 1)))
+        wake(op->writeValue.address);
+}
+
+bool sg_gates_closed(const void *ctx)
+{
+    const struct batch *batch = ctx;
+    const CUstreamBatchMemOpParams *op = &batch->ops[batch->next];
+    return batch->stands && !value_is_there(&op->waitValue, op->operation == CU_STREAM_MEM_OP_WAIT_VALUE_64);
 }
 
 /* False: the wait at batch->next is not over. */
@@ -136,8 +162,8 @@ bool sg_gates_step(void *ctx, int64_t *now_ns, const uint32_t **word, uint32_t *
         const CUstreamBatchMemOpParams *op = &batch->ops[batch->next];
         if (is_wait(op) && !pass_wait(batch, now_ns, word, seen))
             return false;
-        if (op->operation == CU_STREAM_MEM_OP_WRITE_VALUE_32 || op->operation == CU_STREAM_MEM_OP_WRITE_VALUE_64)
-            write_value(&op->writeValue, op->operation == CU_STREAM_MEM_OP_WRITE_VALUE_64);
+        if (is_write(op))
+            write_in_batch(batch, batch->next);
     }
     free(batch);
     return true;
@@ -156,8 +182,8 @@ static int64_t run_batch(void *ctx, int64_t start_ns)
         switch (op->operation) {
         case CU_STREAM_MEM_OP_WAIT_VALUE_32: now = wait_value(batch->context, &op->waitValue, false, now); break;
         case CU_STREAM_MEM_OP_WAIT_VALUE_64: now = wait_value(batch->context, &op->waitValue, true, now); break;
-        case CU_STREAM_MEM_OP_WRITE_VALUE_32: write_value(&op->writeValue, false); break;
-        case CU_STREAM_MEM_OP_WRITE_VALUE_64: write_value(&op->writeValue, true); break;
+        case CU_STREAM_MEM_OP_WRITE_VALUE_32:
+        case CU_STREAM_MEM_OP_WRITE_VALUE_64: write_in_batch(batch, i); break;
         default: break; /* barriers: every operation here is one */
         }
     }

@@ -1,5 +1,6 @@
 /* untimed.c - SOFTGPU_UNTIMED: no thread a stream, nothing takes modelled time, and everything still happens in order. */
 #include <dirent.h>
+#include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
@@ -53,7 +54,7 @@ static void open_gate(int i)
 
 static void *open_all(void *unused)
 {
-    for (int i = 0; i < 1500 && threads() > 2; i++) /* the watcher lingers for a second */
+    for (int i = 0; i < 1500 && threads() > 2; i++) /* the watcher lingers for seconds */
         pause_ms(20);
     CHECK(threads() == 2);
     for (int i = 0; i < STREAMS; i++)
@@ -190,12 +191,42 @@ static void queues_run_out(void)
 }
 IN_CHILD(queues_run_out)
 
+static void *sleeps_on_flag(void *flag)
+{
+    struct timespec limit = {20, 0};
+    intptr_t rc = syscall(SYS_futex, flag, FUTEX_WAIT, 0, &limit, NULL, 0) ? errno : 0; /* EAGAIN: it was too late to sleep */
+    return (void *)rc;
+}
+
+/* Whoever sleeps on the last of several words that are written together is woken. */
+static void last_write_wakes(void)
+{
+    pthread_t sleeper;
+    void *rc;
+    CUstreamBatchMemOpParams ops[3] = {0};
+    become();
+    OK(pthread_create(&sleeper, NULL, sleeps_on_flag, &flags[2]));
+    pause_ms(50);
+    for (int i = 0; i < 3; i++) {
+        ops[i].writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
+        ops[i].writeValue.address = (CUdeviceptr)(uintptr_t)&flags[i];
+        ops[i].writeValue.value = 1;
+    }
+    OK(cuStreamBatchMemOp(NULL, 3, ops, 0));
+    OK(cudaStreamSynchronize(NULL));
+    OK(pthread_join(sleeper, &rc));
+    CHECK((intptr_t)rc == 0 || (intptr_t)rc == EAGAIN);
+    CHECK(flags[0] == 1 && flags[1] == 1 && flags[2] == 1);
+}
+IN_CHILD(last_write_wakes)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_parked_is_one_thread),     cmocka_unit_test(test_nothing_takes_time),
         cmocka_unit_test(test_order_is_kept),            cmocka_unit_test(test_goes_on_without_the_host),
         cmocka_unit_test(test_host_functions_may_sleep), cmocka_unit_test(test_queues_run_out),
+        cmocka_unit_test(test_last_write_wakes),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
