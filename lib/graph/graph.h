@@ -149,6 +149,8 @@ uint32_t graph_count_iterations(const struct graph *g, uint32_t rank, uint32_t n
 /* Keep set-up and the first n iterations (graph_find_iterations has been called), of every rank the same: what was
  * recorded behind them is an unfinished iteration, or teardown. -1, nothing changed: there are fewer, or n is 0. */
 int graph_truncate(struct graph *g, uint32_t n);
+/* Some rank communicates behind its last iteration. */
+bool graph_has_teardown(const struct graph *g);
 
 /* Give ranks of equal structure (nodes, relative peers, whether they are root, sizes and order of communicators; not
  * counts, not which ranks, not the order of sends and receives in a group) the same klass 0..nclasses-1, numbered by

@@ -368,3 +368,14 @@ int graph_truncate(struct graph *g, uint32_t n)
     }
     return 0;
 }
+
+bool graph_has_teardown(const struct graph *g)
+{
+    for (uint32_t i = 0; i < g->world; i++) {
+        const struct graph_rank *r = &g->ranks[i];
+        for (uint32_t k = r->niterations ? r->iterations[r->niterations] : r->nnodes; k < r->nnodes; k++)
+            if (r->nodes[k].kind == GRAPH_COMM)
+                return true;
+    }
+    return false;
+}

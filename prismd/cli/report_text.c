@@ -168,6 +168,18 @@ static void print_pacing(FILE *out, const json_t *report)
             json_number_value(json_object_get(pacing, "max")));
 }
 
+/* Slow motion: the ranks' own clocks show it, the iterations above do not have it. */
+static void print_behind(FILE *out, const json_t *report)
+{
+    double most = 0;
+    const char *rank;
+    json_t *seconds;
+    json_object_foreach(json_object_get(report, "behind_seconds"), rank, seconds)
+        most = json_number_value(seconds) > most ? json_number_value(seconds) : most;
+    if (most > 0)
+        fprintf(out, LABEL "%.3g s at most: so long sandbox ranks stood still in emulated time, for the replay to catch up\n", "slow motion", most);
+}
+
 /* What did not fit on the devices in capture. */
 static void print_switching(FILE *out, const json_t *report)
 {
@@ -276,6 +288,7 @@ void report_print(FILE *out, const json_t *report)
     print_rank_list(out, report, "losses", "losses", 9);
     print_memory(out, report);
     print_pacing(out, report);
+    print_behind(out, report);
     print_ops(out, report);
     print_numerics(out, report);
     print_fold(out, report);

@@ -190,6 +190,23 @@ void watch_open_at(struct watch *w, struct group *g, int64_t ns)
     ring(w);
 }
 
+static void heap_order(struct watch *w)
+{
+    for (size_t i = w->ndue / 2; i-- > 0;)
+        heap_sift_down(w, i);
+}
+
+void watch_delay_rank(struct watch *w, const struct rank *r, int64_t ns)
+{
+    for (size_t i = 0; i < w->ndue; i++)
+        if (w->due[i]->rank == r) {
+            w->due[i]->open_at_ns += ns;
+            w->due[i]->started_ns += ns;
+            w->due[i]->end_ns += ns;
+        }
+    heap_order(w);
+}
+
 static void raise_word(uint32_t *word, uint32_t value)
 {
     if (!region_word_reached(word, value))
@@ -396,8 +413,7 @@ void watch_drop_rank(struct watch *w, struct rank *r)
         if (w->due[i]->rank != r)
             w->due[kept++] = w->due[i];
     w->ndue = kept;
-    for (size_t i = kept / 2; i-- > 0;)
-        heap_sift_down(w, i);
+    heap_order(w);
     while (r->groups) {
         struct group *g = r->groups;
         r->groups = g->next_of_rank;

@@ -19,6 +19,8 @@ void watch_set_poll(struct watch *w, int64_t poll_ns, bool spin);
 void watch_add(struct watch *w, struct group *group);
 /* Open the gate at that time (CLOCK_MONOTONIC ns; in the past = now). The group must have arrived. */
 void watch_open_at(struct watch *w, struct group *group, int64_t ns);
+/* What is to be opened for this rank is opened, and ends, so much later. */
+void watch_delay_rank(struct watch *w, const struct rank *r, int64_t ns);
 /* Raise a word of memory to `value` at that time (in the past = now), and wake who sleeps on it; a word that has reached it stays.
  * The memory must live until watch_drop_writes. */
 void watch_write_at(struct watch *w, uint32_t *word, uint32_t value, int64_t ns);

@@ -239,6 +239,17 @@ static int deliver(struct daemon *d, struct group *g)
 
 /* --- arrivals and releases --- */
 
+/* The end is known, perhaps too late. Real communication has no other clock than the machine's. */
+static void fall_behind(struct daemon *d, struct rank *r, struct group *g)
+{
+    int64_t late = d->transport == TRANSPORT_NCCL ? 0 : behind_late(&live_of(r)->behind, g->end_ns - lag_out_ns(d, r), clock_now_ns());
+    if (!late)
+        return;
+    watch_delay_rank(d->watch, r, late);
+    g->started_ns += late;
+    g->end_ns += late;
+}
+
 static void on_release(void *ctx, uint32_t rank, uint32_t comm, uint32_t ordinal, int64_t started_ns, int64_t end_ns)
 {
     struct daemon *d = ((struct run_context *)ctx)->daemon;
@@ -249,8 +260,10 @@ static void on_release(void *ctx, uint32_t rank, uint32_t comm, uint32_t ordinal
     for (uint32_t s = 0; s < r->nstreams; s++) {
         struct group *g = r->streams[s];
         if (g && g->comm == comm && g->ordinal == ordinal && g->arrived) {
-            g->started_ns = started_ns - offset;
-            g->end_ns = end_ns - offset;
+            int64_t shift = live_of(r)->behind.ns - offset;
+            g->started_ns = started_ns + shift;
+            g->end_ns = end_ns + shift;
+            fall_behind(d, r, g);
             assist_released(d, rank, comm, ordinal, g->started_ns);
             watch_open_at(d->watch, g, g->end_ns - lag_out_ns(d, r));
             return;
@@ -318,9 +331,9 @@ static void on_group_arrived(struct daemon *d, struct group *g)
     if (d->stopping)
         return;
     struct live *l = live_of(g->rank);
-    struct held h = {g->rank->number, g->comm, g->ordinal,
-                     g->arrived_ns - pace_lag_ns(&l->lag_in) + link_clock_offset_ns(d, NULL), record_parts(g), g->nparts};
-    live_position_arrived(l, g->position, g->arrived_ns);
+    int64_t arrived_ns = behind_arrival(&l->behind, g->stream, g->arrived_ns - pace_lag_ns(&l->lag_in));
+    struct held h = {g->rank->number, g->comm, g->ordinal, arrived_ns + link_clock_offset_ns(d, NULL), record_parts(g), g->nparts};
+    live_position_arrived(l, g->position, g->arrived_ns - l->behind.ns);
     struct bytes b = {0};
     bytes_put_u32(&b, h.rank);
     bytes_put_u32(&b, h.comm);
@@ -360,7 +373,8 @@ static void on_opened(struct daemon *d, struct group *g)
     struct live_gate *gate = live_gate(l, g->node);
     *gate = (struct live_gate){g->node, true, g->arrived_ns, g->open_at_ns, g->end_ns};
     int64_t end = g->open_at_ns + lag_out_ns(d, g->rank);
-    live_position_ended(l, g->position, end > g->end_ns ? end : g->end_ns);
+    live_position_ended(l, g->position, (end > g->end_ns ? end : g->end_ns) - l->behind.ns);
+    behind_ended(&l->behind, g->stream, g->end_ns - l->behind.ns);
 }
 
 static void add_pacing(double us)
@@ -462,17 +476,30 @@ static void start_prefetch(struct daemon *d, const uint32_t *live, uint32_t nliv
     free(here);
 }
 
-/* Absent ranks end as recorded. Where nothing was recorded behind the last iteration (--prism-iterations ended capture),
- * they go on with it as long as the live ones do. */
-static bool has_teardown(const struct graph *g)
+static bool any_here(const struct daemon *d, const uint32_t *live, uint32_t nlive)
 {
-    for (uint32_t i = 0; i < g->world; i++) {
-        const struct graph_rank *r = &g->ranks[i];
-        for (uint32_t k = r->niterations ? r->iterations[r->niterations] : r->nnodes; k < r->nnodes; k++)
-            if (r->nodes[k].kind == GRAPH_COMM)
-                return true;
-    }
+    for (uint32_t i = 0; i < nlive; i++)
+        if (d->ranks[live[i]])
+            return true;
     return false;
+}
+
+/* A node without live ranks has nobody to open gates for (but assistants ask when virtual ranks start). Absent ranks end as recorded;
+ * where nothing was recorded behind the last iteration (--prism-iterations ended capture), they go on with it as long as the live ones do. */
+static int begin_replay(struct daemon *d, const uint32_t *live, uint32_t nlive, struct prism_error *err)
+{
+    struct graph_run_ops ops = {.duration_ns = duration_ns,
+                                .send_is_eager = duration_send_is_eager,
+                                .on_release = on_release,
+                                .on_comm_start = d->transport == TRANSPORT_NCCL ? on_comm_start : NULL,
+                                .ctx = &em.context};
+    if (d->transport == TRANSPORT_PACED && !any_here(d, live, nlive))
+        return 0;
+    em.as = folding_twins(d, em.external);
+    struct graph_run_options options = {
+        .external = em.external, .iterations = graph_has_teardown(d->graph) ? 0 : UINT32_MAX, .lookahead = 2, .as = em.as};
+    em.run = graph_run_create(d->graph, &ops, &options);
+    return em.run ? 0 : prism_error_set(err, PRISM_EXIT_TRACE, "the graph in %s is not consistent; capture again", d->conf->trace);
 }
 
 int emulate_begin(struct daemon *d, const uint32_t *live, uint32_t nlive, struct prism_error *err)
@@ -496,17 +523,8 @@ int emulate_begin(struct daemon *d, const uint32_t *live, uint32_t nlive, struct
     em.payloads = payload_reader_open(d->conf->trace, d->trace_nodes, err);
     if (!em.payloads)
         return -1;
-    struct graph_run_ops ops = {.duration_ns = duration_ns,
-                                .send_is_eager = duration_send_is_eager,
-                                .on_release = on_release,
-                                .on_comm_start = d->transport == TRANSPORT_NCCL ? on_comm_start : NULL,
-                                .ctx = &em.context};
-    em.as = folding_twins(d, em.external);
-    struct graph_run_options options = {
-        .external = em.external, .iterations = has_teardown(d->graph) ? 0 : UINT32_MAX, .lookahead = 2, .as = em.as};
-    em.run = graph_run_create(d->graph, &ops, &options);
-    if (!em.run)
-        return prism_error_set(err, PRISM_EXIT_TRACE, "the graph in %s is not consistent; capture again", d->conf->trace);
+    if (begin_replay(d, live, nlive, err))
+        return -1;
     start_prefetch(d, live, nlive);
     link_on(LINK_START, on_start);
     link_on(LINK_LEFT, on_left);
@@ -519,7 +537,7 @@ int emulate_begin(struct daemon *d, const uint32_t *live, uint32_t nlive, struct
 struct emulate_result emulate_rank_result(const struct daemon *d, uint32_t rank)
 {
     const struct live *l = d->ranks[rank] ? live_of(d->ranks[rank]) : NULL;
-    return l ? (struct emulate_result){l->seconds, l->iterations} : (struct emulate_result){0};
+    return l ? (struct emulate_result){l->seconds, l->iterations, (double)l->behind.ns / 1e9} : (struct emulate_result){0};
 }
 
 static int by_value(const void *a, const void *b)

@@ -22,6 +22,7 @@ void emulate_end(struct daemon *d);
 struct emulate_result {
     double *seconds; /* owned by emulate */
     uint32_t iterations;
+    double behind_seconds; /* how long its clock stood still (behind.h) */
 };
 struct emulate_result emulate_rank_result(const struct daemon *d, uint32_t rank);
 /* |actual - intended end| of every gate, microseconds, sorted; n of them. Owned by emulate. */

@@ -70,6 +70,7 @@ void live_destroy(struct live *l)
     for (uint32_t c = 0; c < l->ncomms; c++)
         free(l->comms[c].nodes);
     free(l->comms);
+    behind_clear(&l->behind);
     free(l->seconds);
     free(l);
 }

@@ -4,6 +4,7 @@
 
 #include "prismd/daemon.h"
 #include "prismd/gates/pace.h"
+#include "prismd/replay/behind.h"
 #include "prismd/capture/record.h"
 
 #define LIVE_GATES 8192 /* remembered until their device times come */
@@ -27,6 +28,7 @@ struct live {
     uint32_t ncomms;
     struct live_gate gates[LIVE_GATES];
     struct pace_lag lag_in, lag_out;
+    struct behind behind;
     uint32_t first_position; /* COMM nodes of set-up, before the first iteration */
     uint32_t per_iteration;  /* COMM nodes of an iteration; 0 = no iterations found */
     int64_t iteration_start_ns;

@@ -43,17 +43,19 @@ double report_steady_mean(const double *seconds, uint32_t n)
 
 static void put_ranks(json_t *root, const struct results *results)
 {
-    json_t *seconds = json_object(), *peaks = json_object(), *ballast = json_object();
+    json_t *seconds = json_object(), *peaks = json_object(), *ballast = json_object(), *behind = json_object();
     const char *table = getenv("PRISM_BALLAST");
     char name[16];
     for (uint32_t i = 0; i < results->nranks; i++) {
         const struct rank_result *r = &results->ranks[i];
         snprintf(name, sizeof name, "%u", r->rank);
         json_object_set_new(seconds, name, list_of(r->seconds, r->iterations));
+        json_object_set_new(behind, name, json_real(r->behind_seconds));
         json_object_set_new(peaks, name, json_integer((json_int_t)r->peak_bytes));
         json_object_set_new(ballast, name, json_integer((json_int_t)r->ballast_bytes));
     }
     json_object_set_new(root, "iteration_seconds", seconds);
+    json_object_set_new(root, "behind_seconds", behind);
     json_object_set_new(root, "peak_memory_bytes", peaks);
     json_object_set_new(root, "ballast_bytes", ballast);
     json_object_set_new(root, "ballast_table", table && *table ? json_string(table) : json_null());

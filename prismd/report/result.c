@@ -64,6 +64,7 @@ static void put_rank(struct daemon *d, const struct rank *r, struct bytes *out)
     bytes_put_u64(out, r->peak_bytes);
     bytes_put_u64(out, ballast_bytes(r->number));
     bytes_put_u32(out, (uint32_t)exit_code(r));
+    bytes_put_f64(out, e.behind_seconds);
     bytes_put_u32(out, e.iterations);
     for (uint32_t i = 0; i < e.iterations; i++)
         bytes_put_f64(out, e.seconds[i]);
@@ -118,6 +119,7 @@ static void take_rank(struct bytes_reader *b, struct rank_result *r)
     r->peak_bytes = bytes_get_u64(b);
     r->ballast_bytes = bytes_get_u64(b);
     r->exit_code = (int)bytes_get_u32(b);
+    r->behind_seconds = bytes_get_f64(b);
     r->iterations = bytes_get_u32(b);
     if (b->bad || r->iterations > (b->len - b->pos) / 8) {
         b->bad = true;

@@ -11,6 +11,7 @@ struct rank_result {
     uint32_t rank;
     uint64_t peak_bytes, ballast_bytes;
     double *seconds; /* owned; per iteration */
+    double behind_seconds;
     uint32_t iterations;
     int exit_code;
 };

@@ -12,4 +12,5 @@ $(eval $(call unit_test,prismd_pmix_log,prismd/test,pmix_log.c,$(PRISMD_LIBS),$(
 $(eval $(call unit_test,prismd_pmix_fence,prismd/test,pmix_fence.c,$(PRISMD_LIBS),$(PRISMD_LINK),$(PRISMD_CFLAGS)))
 $(eval $(call unit_test,prismd_pmix_door,prismd/test,pmix_door.c,$(PRISMD_LIBS),$(PRISMD_LINK),$(PRISMD_CFLAGS)))
 $(eval $(call unit_test,prismd_child,prismd/test,child.c,$(PRISMD_LIBS),$(PRISMD_LINK),$(PRISMD_CFLAGS)))
+$(eval $(call unit_test,prismd_behind,prismd/test,behind.c,$(PRISMD_LIBS),$(PRISMD_LINK),$(PRISMD_CFLAGS)))
 $(eval $(call unit_test,prismd_works,prismd/test,works.c,$(PRISMD_LIBS),$(PRISMD_LINK),$(PRISMD_CFLAGS)))

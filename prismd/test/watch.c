@@ -184,6 +184,33 @@ static void gates_open_at_their_times(void **state)
     pthread_mutex_unlock(&f->daemon.lock);
 }
 
+/* Only the gates of the rank that fell behind, and their ends. */
+static void a_delayed_rank_opens_later(void **state)
+{
+    struct fixture *f = *state;
+    struct group *g[4];
+    pthread_mutex_lock(&f->daemon.lock);
+    for (uint32_t i = 0; i < 4; i++) {
+        g[i] = add(f, i % 2, i, i);
+        arrive(f, i % 2, i);
+    }
+    wait_for(f, &seen.narrived, 4);
+    int64_t begin = clock_now_ns() + 100000000;
+    for (uint32_t i = 0; i < 4; i++) {
+        g[i]->end_ns = begin + i * 10000000;
+        watch_open_at(f->daemon.watch, g[i], g[i]->end_ns);
+    }
+    watch_delay_rank(f->daemon.watch, &f->ranks[0], 60000000);
+    assert_int_equal(g[0]->end_ns, begin + 60000000);
+    assert_int_equal(g[1]->end_ns, begin + 10000000);
+    wait_for(f, &seen.nopened, 4);
+    static const uint32_t order[4] = {1, 3, 0, 2};
+    for (uint32_t k = 0; k < 4; k++)
+        assert_int_equal(seen.opened[k], order[k]);
+    assert_true(seen.opened_ns[2] >= begin + 60000000);
+    pthread_mutex_unlock(&f->daemon.lock);
+}
+
 /* Words are raised in the order of their times, never lowered, and not at all once dropped. */
 static void words_are_raised_in_time(void **state)
 {
@@ -339,6 +366,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_stream_arrives_in_order, make, unmake),
         cmocka_unit_test_setup_teardown(gates_open_at_their_times, make, unmake),
+        cmocka_unit_test_setup_teardown(a_delayed_rank_opens_later, make, unmake),
         cmocka_unit_test_setup_teardown(words_are_raised_in_time, make, unmake),
         cmocka_unit_test_setup_teardown(writers_need_not_wake, make, unmake),
         cmocka_unit_test_setup_teardown(silent_writers_are_watched_by_spinning, make, unmake),
