@@ -114,6 +114,7 @@ struct phase_ops {
     void (*opened)(struct daemon *d, struct group *group);  /* go was written; the group is freed afterwards */
     void (*times)(struct daemon *d, struct rank *r, const struct msg_time *times, uint32_t n);
     void (*ended)(struct daemon *d, struct rank *r); /* the process is gone */
+    void (*look)(struct daemon *d); /* the watch thread goes round; may be NULL */
 };
 
 struct daemon {

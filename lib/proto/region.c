@@ -8,6 +8,11 @@
 void region_word_set(uint32_t *word, uint32_t value)
 {
     __atomic_store_n(word, value, __ATOMIC_RELEASE);
+    region_word_wake(word);
+}
+
+void region_word_wake(uint32_t *word)
+{
     syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 

@@ -32,8 +32,9 @@ struct region_slot {
 
 #define REGION_HEAP_OFFSET (REGION_SLOTS * sizeof(struct region_slot))
 
-/* Store value with release order and wake every sleeper on word. */
+/* Store value with release order and wake every sleeper on word; only wake them. */
 void region_word_set(uint32_t *word, uint32_t value);
+void region_word_wake(uint32_t *word);
 /* True when word has reached value (acquire order). */
 int region_word_reached(const uint32_t *word, uint32_t value);
 

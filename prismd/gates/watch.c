@@ -63,12 +63,17 @@ static void *grow(void *array, size_t n, size_t *cap, size_t size)
     return array;
 }
 
+void watch_ring(struct watch *w)
+{
+    __atomic_add_fetch(&w->doorbell, 1, __ATOMIC_RELEASE);
+    region_word_wake(&w->doorbell);
+}
+
 static void ring(struct watch *w)
 {
+    __atomic_add_fetch(&w->doorbell, 1, __ATOMIC_RELEASE);
     if (w->sleeping)
-        region_word_set(&w->doorbell, w->doorbell + 1);
-    else
-        __atomic_store_n(&w->doorbell, w->doorbell + 1, __ATOMIC_RELEASE);
+        region_word_wake(&w->doorbell);
 }
 
 static void heap_push(struct watch *w, struct group *g)
@@ -381,6 +386,8 @@ static void *watch_main(void *arg)
     while (!w->stop) {
         uint32_t bell = __atomic_load_n(&w->doorbell, __ATOMIC_ACQUIRE);
         open_due(w);
+        if (w->daemon->ops && w->daemon->ops->look)
+            w->daemon->ops->look(w->daemon);
         look_for_arrivals(w);
         open_due(w);
         w->slept = NOT_SLEPT;

@@ -15,6 +15,9 @@ void watch_destroy(struct watch *w); /* joins the thread; NULL is fine; call wit
  * time instead: a core for microseconds of precision, for calibration and emulation. With the lock held. */
 void watch_set_poll(struct watch *w, int64_t poll_ns, bool spin);
 
+/* There is something to look at (phase_ops.look). Needs no lock. */
+void watch_ring(struct watch *w);
+
 /* With the lock held. A new group: queued on its stream. */
 void watch_add(struct watch *w, struct group *group);
 /* Open the gate at that time (CLOCK_MONOTONIC ns; in the past = now). The group must have arrived. */

@@ -9,27 +9,19 @@
 #include "coll/types.h"
 #include "common/clock.h"
 #include "common/log.h"
-#include "graph/run.h"
 #include "prismd/assistants/assist.h"
 #include "prismd/assistants/ballast.h"
 #include "prismd/predict/duration.h"
 #include "prismd/predict/durations.h"
 #include "prismd/link/link.h"
 #include "prismd/replay/live.h"
+#include "prismd/replay/player.h"
 #include "prismd/capture/membership.h"
 #include "prismd/capture/record.h"
 #include "prismd/folding/folding.h"
 #include "prismd/ranks/rank.h"
 #include "prismd/gates/watch.h"
 #include "trace/payload.h"
-
-/* An arrival that came before every live rank had its first: the replay begins with the last of those. */
-struct held {
-    uint32_t rank, comm, ordinal;
-    int64_t start_ns;
-    struct graph_part *parts; /* owned */
-    uint32_t nparts;
-};
 
 /* Context of the graph's callbacks. The model comes first: duration_ns wants a struct duration_model. */
 struct run_context {
@@ -38,7 +30,7 @@ struct run_context {
 };
 
 static struct {
-    struct graph_run *run;
+    struct player *player; /* NULL: nothing to play for here */
     struct run_context context;
     struct payload_reader *payloads;
     struct prefetch *prefetch; /* where recorded results are delivered */
@@ -49,9 +41,7 @@ static struct {
     uint32_t waiting_for; /* live ranks without first gate */
     uint32_t not_left;    /* live ranks of all nodes that have not ended */
     int64_t t0_ns; /* the last of their first arrivals: equal on every node, as each rank's first arrival is one event */
-    bool begun;
-    struct held *held;
-    uint32_t nheld, held_cap;
+    bool begun; /* with the last of them, which the other arrivals wait for */
     double *pacing_us;
     uint32_t npacing, pacing_cap;
     uint64_t size_changes;
@@ -250,25 +240,47 @@ static void fall_behind(struct daemon *d, struct rank *r, struct group *g)
     g->end_ns += late;
 }
 
-static void on_release(void *ctx, uint32_t rank, uint32_t comm, uint32_t ordinal, int64_t started_ns, int64_t end_ns)
+static void release(struct daemon *d, const struct player_release *e)
 {
-    struct daemon *d = ((struct run_context *)ctx)->daemon;
-    struct rank *r = d->ranks[rank];
+    struct rank *r = d->ranks[e->rank];
     if (!r || r->state == RANK_ENDED)
         return;
-    int64_t offset = link_clock_offset_ns(d, NULL);
+    int64_t shift = live_of(r)->behind.ns - link_clock_offset_ns(d, NULL);
     for (uint32_t s = 0; s < r->nstreams; s++) {
         struct group *g = r->streams[s];
-        if (g && g->comm == comm && g->ordinal == ordinal && g->arrived) {
-            int64_t shift = live_of(r)->behind.ns - offset;
-            g->started_ns = started_ns + shift;
-            g->end_ns = end_ns + shift;
+        if (g && g->comm == e->comm && g->ordinal == e->ordinal && g->arrived) {
+            g->started_ns = e->started_ns + shift;
+            g->end_ns = e->end_ns + shift;
             fall_behind(d, r, g);
-            assist_released(d, rank, comm, ordinal, g->started_ns);
+            assist_released(d, e->rank, e->comm, e->ordinal, g->started_ns);
             watch_open_at(d->watch, g, g->end_ns - lag_out_ns(d, r));
             return;
         }
     }
+}
+
+static void on_release(void *ctx, uint32_t rank, uint32_t comm, uint32_t ordinal, int64_t started_ns, int64_t end_ns)
+{
+    struct player_release e = {rank, comm, ordinal, started_ns, end_ns};
+    if (player_is_beside(em.player))
+        player_released(em.player, &e);
+    else
+        release(((struct run_context *)ctx)->daemon, &e);
+}
+
+/* What a player beside has found out. */
+static void on_look(struct daemon *d)
+{
+    struct player_release *list;
+    struct prism_error err = {0};
+    if (!em.player || !player_is_beside(em.player))
+        return;
+    int64_t n = player_take(em.player, &list, &err);
+    if (n < 0)
+        daemon_fail(d, PRISM_EXIT_DIVERGED, "%s", err.text);
+    for (int64_t i = 0; i < n; i++)
+        release(d, &list[i]);
+    free(list);
 }
 
 static void on_comm_start(void *ctx, uint32_t rank, uint32_t n, uint32_t loop, int64_t start_ns)
@@ -277,24 +289,14 @@ static void on_comm_start(void *ctx, uint32_t rank, uint32_t n, uint32_t loop, i
     assist_virtual_started(d, rank, n, loop, start_ns - link_clock_offset_ns(d, NULL));
 }
 
-static void feed(struct daemon *d, const struct held *h)
-{
-    struct prism_error err = {0};
-    if (graph_run_arrive(em.run, h->rank, h->comm, h->ordinal, h->start_ns, h->parts, h->nparts, &err))
-        daemon_fail(d, PRISM_EXIT_DIVERGED, "%s", err.text);
-}
-
 static void begin_when_all_are_here(struct daemon *d)
 {
-    if (em.begun || em.waiting_for)
+    struct prism_error err = {0};
+    if (em.begun || em.waiting_for || !em.player)
         return;
     em.begun = true;
-    graph_run_begin(em.run, em.t0_ns);
-    for (uint32_t i = 0; i < em.nheld && !d->stopping; i++) {
-        feed(d, &em.held[i]);
-        free(em.held[i].parts);
-    }
-    em.nheld = 0;
+    if (player_begin(em.player, em.t0_ns, &err))
+        daemon_fail(d, PRISM_EXIT_DIVERGED, "%s", err.text);
 }
 
 static void note_arrived(uint32_t rank, int64_t start_ns)
@@ -307,22 +309,14 @@ static void note_arrived(uint32_t rank, int64_t start_ns)
         em.t0_ns = start_ns;
 }
 
-static void take_arrival(struct daemon *d, struct held h)
+static void take_arrival(struct daemon *d, const struct player_arrival *a)
 {
-    assist_arrived(d, h.rank, h.comm, h.ordinal, h.parts, h.nparts);
-    if (em.begun) {
-        feed(d, &h);
-        free(h.parts);
-        return;
-    }
-    if (em.nheld == em.held_cap) {
-        em.held_cap = em.held_cap ? em.held_cap * 2 : 64;
-        em.held = realloc(em.held, em.held_cap * sizeof *em.held);
-        if (!em.held)
-            abort();
-    }
-    em.held[em.nheld++] = h;
-    note_arrived(h.rank, h.start_ns);
+    struct prism_error err = {0};
+    assist_arrived(d, a->rank, a->comm, a->ordinal, a->parts, a->nparts);
+    if (!em.begun)
+        note_arrived(a->rank, a->start_ns);
+    if (player_arrive(em.player, a, &err))
+        daemon_fail(d, PRISM_EXIT_DIVERGED, "%s", err.text);
     begin_when_all_are_here(d);
 }
 
@@ -332,7 +326,7 @@ static void on_group_arrived(struct daemon *d, struct group *g)
         return;
     struct live *l = live_of(g->rank);
     int64_t arrived_ns = behind_arrival(&l->behind, g->stream, g->arrived_ns - pace_lag_ns(&l->lag_in));
-    struct held h = {g->rank->number, g->comm, g->ordinal, arrived_ns + link_clock_offset_ns(d, NULL), record_parts(g), g->nparts};
+    struct player_arrival h = {g->rank->number, g->comm, g->ordinal, arrived_ns + link_clock_offset_ns(d, NULL), record_parts(g), g->nparts};
     live_position_arrived(l, g->position, g->arrived_ns - l->behind.ns);
     struct bytes b = {0};
     bytes_put_u32(&b, h.rank);
@@ -343,26 +337,26 @@ static void on_group_arrived(struct daemon *d, struct group *g)
     bytes_put(&b, h.parts, h.nparts * sizeof *h.parts);
     link_broadcast(d, LINK_START, &b);
     bytes_free(&b);
-    take_arrival(d, h);
+    take_arrival(d, &h);
 }
 
 static void on_start(struct daemon *d, uint32_t from, struct bytes_reader *b)
 {
     (void)from;
-    struct held h = {0};
+    struct player_arrival h = {0};
     h.rank = bytes_get_u32(b);
     h.comm = bytes_get_u32(b);
     h.ordinal = bytes_get_u32(b);
     h.start_ns = (int64_t)bytes_get_u64(b);
     h.nparts = bytes_get_u32(b);
     const void *parts = bytes_get(b, (size_t)h.nparts * sizeof *h.parts);
-    if (!parts || d->stopping || !em.run || h.rank >= d->conf->world)
+    if (!parts || d->stopping || !em.player || h.rank >= d->conf->world)
         return;
     h.parts = malloc(h.nparts * sizeof *h.parts + 1);
     if (!h.parts)
         abort();
     memcpy(h.parts, parts, h.nparts * sizeof *h.parts);
-    take_arrival(d, h);
+    take_arrival(d, &h);
 }
 
 static void on_opened(struct daemon *d, struct group *g)
@@ -461,6 +455,7 @@ const struct phase_ops emulate_ops = {
     .opened = on_opened,
     .times = on_times,
     .ended = on_ended,
+    .look = on_look,
 };
 
 static void start_prefetch(struct daemon *d, const uint32_t *live, uint32_t nlive)
@@ -498,8 +493,11 @@ static int begin_replay(struct daemon *d, const uint32_t *live, uint32_t nlive, 
     em.as = folding_twins(d, em.external);
     struct graph_run_options options = {
         .external = em.external, .iterations = graph_has_teardown(d->graph) ? 0 : UINT32_MAX, .lookahead = 2, .as = em.as};
-    em.run = graph_run_create(d->graph, &ops, &options);
-    return em.run ? 0 : prism_error_set(err, PRISM_EXIT_TRACE, "the graph in %s is not consistent; capture again", d->conf->trace);
+    struct graph_run *run = graph_run_create(d->graph, &ops, &options);
+    if (!run)
+        return prism_error_set(err, PRISM_EXIT_TRACE, "the graph in %s is not consistent; capture again", d->conf->trace);
+    em.player = player_create(run, d->transport == TRANSPORT_PACED && player_plays_long(d->graph, em.as) ? d->watch : NULL);
+    return em.player ? 0 : prism_error_set(err, PRISM_EXIT_SYSTEM, "cannot start a thread for the replay");
 }
 
 int emulate_begin(struct daemon *d, const uint32_t *live, uint32_t nlive, struct prism_error *err)
@@ -583,14 +581,11 @@ void emulate_end(struct daemon *d)
         live_destroy(l);
         r->phase_data = NULL;
     }
-    graph_run_destroy(em.run);
+    player_destroy(em.player);
     duration_model_clear(&em.context.model);
     durations_destroy(em.durations);
     prefetch_destroy(em.prefetch);
     payload_reader_close(em.payloads);
-    for (uint32_t i = 0; i < em.nheld; i++)
-        free(em.held[i].parts);
-    free(em.held);
     free(em.external);
     free(em.as);
     free(em.has_arrived);
