@@ -170,6 +170,45 @@ uint32_t diagnose_local(const struct graph *g, uint32_t rank, int32_t global)
     return UINT32_MAX;
 }
 
+static uint32_t count_between(const struct graph *g, uint32_t rank, int32_t global, const struct graph_part *wanted, int32_t peer,
+                              uint32_t from, uint32_t to)
+{
+    const struct graph_rank *r = &g->ranks[rank];
+    uint32_t local = diagnose_local(g, rank, global), count = 0;
+    for (uint32_t i = from; i < to; i++)
+        for (uint32_t k = 0; r->nodes[i].kind == GRAPH_COMM && r->nodes[i].comm == local && k < r->nodes[i].nparts; k++)
+            count += is_like(&r->parts[r->nodes[i].first_part + k], wanted, peer);
+    return count;
+}
+
+/* Iteration i of a rank; i = -1: what is in front of the first. */
+static uint32_t count_in(const struct graph *g, uint32_t rank, int32_t global, const struct graph_part *wanted, int32_t peer, int64_t i)
+{
+    const struct graph_rank *r = &g->ranks[rank];
+    return count_between(g, rank, global, wanted, peer, i < 0 ? 0 : r->iterations[i], r->iterations[i + 1]);
+}
+
+/* Calls match by their order, so a missing one shows at the end: the iteration in which the numbers part is where it is missing. */
+const char *words_apart(words out, const struct graph *g, int32_t global, uint32_t a, uint32_t b, const struct graph_part *part)
+{
+    const struct graph_rank *x = &g->ranks[a], *y = &g->ranks[b];
+    uint32_t local = diagnose_local(g, a, global), n = x->niterations < y->niterations ? x->niterations : y->niterations;
+    struct graph_part other = part ? other_side(part) : (struct graph_part){.op = 0};
+    out[0] = 0;
+    for (int64_t i = -1; n && i < (int64_t)n; i++) {
+        uint32_t its = count_in(g, a, global, part, part ? part->peer : -1, i);
+        uint32_t theirs = count_in(g, b, global, part ? &other : NULL, x->comms[local].rank, i);
+        if (its == theirs)
+            continue;
+        words_put(out, part ? "; such messages " : "; collectives on it ");
+        words_put(out, i < 0 ? "in set-up: " : "in iteration %u: ", (uint32_t)i + 1);
+        words_put(out, "%u %s by rank %u, %u %s by rank %u", its, part ? prism_op_name(part->op) : "calls", a, theirs,
+                  part ? prism_op_name(other.op) : "calls", b);
+        return out;
+    }
+    return out;
+}
+
 /* ---- The three questions ---- */
 
 void diagnose(const struct graph *g, const struct diagnose_options *options, struct diagnosis *out)
@@ -189,12 +228,12 @@ void diagnose(const struct graph *g, const struct diagnose_options *options, str
         return;
     }
     diagnose_match(&x);
+    if (!waits.waiting && !options->ended_early) /* before what hangs for want of buffers, which may come of it */
+        diagnose_unmatched(&x);
     out->waiting = waits.waiting;
     out->more += waits.more;
     for (uint32_t i = 0; i < waits.n; i++) {
         finding_add(&x, waits.list[i].kind, waits.list[i].rank, "%s", waits.list[i].text);
         free(waits.list[i].text);
     }
-    if (!waits.waiting && !options->ended_early)
-        diagnose_unmatched(&x);
 }

@@ -124,8 +124,9 @@ static void tell_difference(struct diagnosing *x, int32_t global, struct differe
             break;
         }
     uint32_t rank = (uint32_t)comm->ranks[odd], local = diagnose_local(g, rank, global);
-    struct call next = call_of(g, rank, local, at.number + 1);
-    bool order = equal_calls(&next, &calls[usual]);
+    uint32_t other = (uint32_t)comm->ranks[usual];
+    struct call next = call_of(g, rank, local, at.number + 1), theirs_next = call_of(g, other, diagnose_local(g, other, global), at.number + 1);
+    bool order = equal_calls(&next, &calls[usual]) && equal_calls(&theirs_next, &calls[odd]);
     words where, name, theirs, its, most, few;
     words_comm(where, g, global);
     words_place(name, g, rank, calls[odd].node);
@@ -239,19 +240,30 @@ void diagnose_match(struct diagnosing *x)
     free(messages.list);
 }
 
+/* Those left over between two ranks come last, and all from one side: one finding. */
+static uint32_t tell_alone(struct diagnosing *x, int32_t global, const struct messages *m, uint32_t i)
+{
+    const struct message *first = &m->list[i];
+    words what, at, comm, apart;
+    uint32_t n = 1;
+    while (i + n < m->n && m->list[i + n].source == first->source && m->list[i + n].destination == first->destination)
+        n++;
+    bool send = first->part->op == GRAPH_OP_SEND;
+    uint32_t other = (uint32_t)x->g->comms[global].ranks[send ? first->destination : first->source];
+    finding_add(x, FINDING_UNMATCHED, first->rank, "rank %u (%s) calls %s on %s, and the other side has no call that fits%s%s", first->rank,
+                words_place(at, x->g, first->rank, first->node), words_part(what, x->g, global, first->part),
+                words_comm(comm, x->g, global), n > 1 ? ", nor for those after it" : "",
+                words_apart(apart, x->g, global, first->rank, other, first->part));
+    return n;
+}
+
 void diagnose_unmatched(struct diagnosing *x)
 {
     struct messages messages = {0};
     for (int32_t c = 0; c < (int32_t)x->g->ncomms; c++) {
         collect_messages(x->g, c, &messages);
-        for (uint32_t i = 0; i < messages.n; i += is_pair(&messages, i) ? 2 : 1) {
-            const struct message *m = &messages.list[i];
-            words what, at, comm;
-            if (!is_pair(&messages, i))
-                finding_add(x, FINDING_UNMATCHED, m->rank, "rank %u (%s) calls %s on %s, and the other side has no call that fits",
-                            m->rank, words_place(at, x->g, m->rank, m->node), words_part(what, x->g, c, m->part),
-                            words_comm(comm, x->g, c));
-        }
+        for (uint32_t i = 0; i < messages.n;)
+            i += is_pair(&messages, i) ? 2 : tell_alone(x, c, &messages, i);
     }
     free(messages.list);
 }

@@ -94,11 +94,6 @@ static void played_free(const struct graph *g, struct playing *p)
 
 /* ---- Where everyone stands ---- */
 
-static bool matches(const struct graph_part *p, const struct graph_part *wanted, int32_t peer)
-{
-    return wanted ? p->op == wanted->op && p->peer == peer : is_collective(p);
-}
-
 /* Node of the number'th collective on the communicator (wanted NULL), or message like wanted with that peer. */
 static uint32_t find_node(const struct graph *g, uint32_t rank, int32_t global, const struct graph_part *wanted, int32_t peer,
                           uint32_t number)
@@ -107,7 +102,7 @@ static uint32_t find_node(const struct graph *g, uint32_t rank, int32_t global, 
     uint32_t local = diagnose_local(g, rank, global);
     for (uint32_t i = 0; local != UINT32_MAX && i < r->nnodes; i++)
         for (uint32_t k = 0; r->nodes[i].kind == GRAPH_COMM && r->nodes[i].comm == local && k < r->nodes[i].nparts; k++)
-            if (matches(&r->parts[r->nodes[i].first_part + k], wanted, peer) && !number--)
+            if (is_like(&r->parts[r->nodes[i].first_part + k], wanted, peer) && !number--)
                 return i;
     return NO_NODE;
 }
@@ -118,7 +113,7 @@ static uint32_t count_before(const struct graph_rank *r, uint32_t node, uint32_t
     const struct graph_part *wanted = is_collective(part) ? NULL : part;
     for (uint32_t i = 0; i <= node; i++)
         for (uint32_t j = 0; r->nodes[i].kind == GRAPH_COMM && r->nodes[i].comm == comm && j < r->nodes[i].nparts; j++)
-            count += (i < node || j < k) && matches(&r->parts[r->nodes[i].first_part + j], wanted, part->peer);
+            count += (i < node || j < k) && is_like(&r->parts[r->nodes[i].first_part + j], wanted, part->peer);
     return count;
 }
 
@@ -146,7 +141,7 @@ static uint32_t missing_of_all(const struct graph *g, const struct playing *p, i
 static uint32_t missing_peer(const struct graph *g, const struct playing *p, struct graph_member self,
                              const struct graph_part *part, uint32_t number)
 {
-    struct graph_part other = {.op = part->op == GRAPH_OP_SEND ? GRAPH_OP_RECV : GRAPH_OP_SEND};
+    struct graph_part other = other_side(part);
     uint32_t peer = (uint32_t)g->comms[self.global].ranks[part->peer];
     if (part->op == GRAPH_OP_SEND && part->count * coll_datatype_size(part->datatype) <= p->eager_bytes)
         return UINT32_MAX;
@@ -201,6 +196,13 @@ static const char *words_stand(words out, const struct graph *g, uint32_t rank, 
              words_place(where, g, rank, s->node), is_collective(s->part) ? "collective" : "message", s->number,
              words_comm(comm, g, global));
     return out;
+}
+
+/* What the rank that is waited for has left out, where that can be told. */
+static const char *words_stand_apart(words out, const struct graph *g, uint32_t rank, const struct stand *s)
+{
+    int32_t global = g->ranks[rank].comms[g->ranks[rank].nodes[s->node].comm].global;
+    return words_apart(out, g, global, rank, s->waits_for, is_collective(s->part) ? NULL : s->part);
 }
 
 static const char *words_last_call(words out, const struct graph *g, uint32_t rank)
@@ -262,13 +264,14 @@ static uint32_t direct_waiters(struct waiting *w, uint32_t rank, uint32_t *list)
 static void tell_missing(struct waiting *w, uint32_t rank, uint64_t behind, uint32_t *list)
 {
     const struct graph *g = w->x->g;
-    words who, stand, last;
+    words who, stand, last, apart;
     uint32_t n = direct_waiters(w, rank, list);
     const char *host = w->x->options->hosts ? w->x->options->hosts[rank] : NULL;
     words_ranks(who, list, n);
     words_stand(stand, g, list[0], &w->stands[list[0]]);
-    finding_add(w->x, FINDING_MISSING, rank, "%s wait%s for rank %u, rank %u in %s; rank %u does not get there: %s%s%s (%llu rank%s wait%s because of it)",
-                who, n == 1 ? "s" : "", rank, list[0], stand, rank, words_last_call(last, g, rank), host ? "; " : "",
+    words_stand_apart(apart, g, list[0], &w->stands[list[0]]);
+    finding_add(w->x, FINDING_MISSING, rank, "%s wait%s for rank %u, rank %u in %s; rank %u does not get there: %s%s%s%s (%llu rank%s wait%s because of it)",
+                who, n == 1 ? "s" : "", rank, list[0], stand, rank, words_last_call(last, g, rank), apart, host ? "; " : "",
                 host ? host : "", (unsigned long long)behind, behind == 1 ? "" : "s", behind == 1 ? "s" : "");
 }
 
@@ -282,11 +285,12 @@ static void tell_ring(struct waiting *w, uint32_t rank, uint64_t behind, enum fi
     if (!out)
         abort();
     do {
-        words stand;
+        words stand, apart;
         n++;
         if (shown < RING_SHOWN && ++shown)
-            fprintf(out, "%srank %u waits in %s for rank %u", shown > 1 ? ", " : "", at,
-                    words_stand(stand, g, at, &w->stands[at]), w->stands[at].waits_for);
+            fprintf(out, "%srank %u waits in %s for rank %u%s", shown > 1 ? ", " : "", at,
+                    words_stand(stand, g, at, &w->stands[at]), w->stands[at].waits_for,
+                    words_stand_apart(apart, g, at, &w->stands[at]));
         at = w->stands[at].waits_for;
     } while (at != rank);
     fclose(out);

@@ -9,6 +9,7 @@ $(eval $(call test_program,replica,tests/system,replica.c,c10d common,$(SYSTEM_S
 $(eval $(call test_program,silent,tests/system,silent.c))
 
 $(eval $(call test_program,fold_compare,tests/system,fold_compare.c,graph common,$(GRAPH_LINK)))
+$(eval $(call test_program,misfit,tests/system,misfit.c,trace graph coll common,$(GRAPH_LINK) -ljansson))
 
 # Not with sanitizers, which have no static form.
 $(B)/test/silent-static: tests/system/silent.c
