@@ -122,6 +122,8 @@ struct graph_file *graph_file_map(const char *path, struct prism_error *err)
         data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
         if (data == MAP_FAILED)
             prism_error_set(err, PRISM_EXIT_TRACE, "cannot map %s: %m", path);
+        else
+            madvise(data, (size_t)st.st_size, MADV_RANDOM); /* what is not looked at is not read from disk */
     }
     if (fd >= 0)
         close(fd);

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/share.h"
+
 /* Arrays grow when their length is a power of two, so that no capacity has to be kept: room for need elements
  * where have are in use. */
 static void *grow(void *array, uint32_t have, uint32_t need, size_t size)
@@ -84,16 +86,29 @@ static bool works_measured(const struct graph_rank *r)
     return r->device_work || r->host_work;
 }
 
+bool graph_may_add_node(const struct graph *g, uint32_t rank, const struct graph_node *node, uint32_t nparts)
+{
+    if (rank >= g->world || node->kind < GRAPH_COMM || node->kind > GRAPH_JOIN || works_measured(&g->ranks[rank]))
+        return false;
+    const struct graph_rank *r = &g->ranks[rank];
+    return node->dep <= r->nnodes && (node->kind == GRAPH_COMM) == (nparts > 0) && nparts <= UINT32_MAX - r->nparts &&
+           node->stream < GRAPH_STREAMS_MAX;
+}
+
+void graph_note_lines(struct graph_rank *r, const struct graph_node *n)
+{
+    if (n->kind != GRAPH_SYNC && n->stream >= r->nstreams)
+        r->nstreams = n->stream + 1;
+    if (n->host >= r->nhosts)
+        r->nhosts = n->host + 1u;
+}
+
 int graph_add_node(struct graph *g, uint32_t rank, const struct graph_node *node,
                    const struct graph_part *parts, uint32_t nparts)
 {
-    if (rank >= g->world || node->kind < GRAPH_COMM || node->kind > GRAPH_JOIN ||
-        works_measured(&g->ranks[rank]))
+    if (!graph_may_add_node(g, rank, node, nparts))
         return -1;
     struct graph_rank *r = &g->ranks[rank];
-    if (node->dep > r->nnodes || (node->kind == GRAPH_COMM) != (nparts > 0) ||
-        nparts > UINT32_MAX - r->nparts || node->stream >= GRAPH_STREAMS_MAX)
-        return -1;
     graph_rank_own(r);
     r->nodes = grow(r->nodes, r->nnodes, r->nnodes + 1, sizeof *r->nodes);
     struct graph_node *n = &r->nodes[r->nnodes++];
@@ -108,10 +123,7 @@ int graph_add_node(struct graph *g, uint32_t rank, const struct graph_node *node
             r->parts[r->nparts++].unused = 0;
         }
     }
-    if (n->kind != GRAPH_SYNC && n->stream >= r->nstreams)
-        r->nstreams = n->stream + 1;
-    if (n->host >= r->nhosts)
-        r->nhosts = n->host + 1u;
+    graph_note_lines(r, n);
     return 0;
 }
 

@@ -36,12 +36,18 @@ struct graph_shared *shared_create(uint32_t n, size_t size, void **data)
     return s;
 }
 
+void shared_release(struct graph_shared *s)
+{
+    if (--s->references == 0)
+        free(s);
+}
+
 static void release(struct graph_shared *s, void *own)
 {
-    if (!s)
+    if (s)
+        shared_release(s);
+    else
         free(own);
-    else if (--s->references == 0)
-        free(s);
 }
 
 static void *own(struct graph_shared **s, void *data, uint32_t n, size_t size)

@@ -164,6 +164,7 @@ int capture_begin(struct daemon *d, struct prism_error *err)
     payloads = payload_writer_create(d->conf->trace, d->conf->node, err);
     if (!payloads)
         return -1;
+    record_begin(d);
     registry_begin(d);
     folding_begin(d);
     channel_begin(part_served);
@@ -174,6 +175,7 @@ int capture_begin(struct daemon *d, struct prism_error *err)
 
 int capture_end(struct daemon *d, bool ok, struct prism_error *err)
 {
+    record_end();
     registry_end(d);
     folding_end(d);
     channel_end();

@@ -2,10 +2,13 @@
 
 #include <stdlib.h>
 
+#include "graph/recorder.h"
 #include "prismd/replay/align.h"
 
 /* A stream that was idle until the host issued the node shows it arriving this soon after: no work in front of it. */
 #define HOST_BOUND_NS 150000
+
+static struct graph_recorder *recorder; /* of capture */
 
 struct measured {
     uint32_t nnodes;
@@ -30,6 +33,17 @@ struct graph_part *record_parts(const struct group *g)
     return parts;
 }
 
+void record_begin(struct daemon *d)
+{
+    recorder = graph_recorder_create(d->graph);
+}
+
+void record_end(void)
+{
+    graph_recorder_destroy(recorder);
+    recorder = NULL;
+}
+
 int record_node(struct daemon *d, struct rank *r, const struct msg_node *m, const struct group *g)
 {
     struct graph_node n = {.kind = m->kind,
@@ -41,9 +55,9 @@ int record_node(struct daemon *d, struct rank *r, const struct msg_node *m, cons
     if (m->dep > m->index)
         return daemon_fail(d, PRISM_EXIT_DAEMON, "rank %u: node %u depends on a later one", r->number, m->index);
     struct graph_part *parts = g ? record_parts(g) : NULL;
-    int rc = graph_add_node(d->graph, r->number, &n, parts, g ? g->nparts : 0);
+    int rc = graph_record(recorder, r->number, &n, parts, g ? g->nparts : 0);
     free(parts);
-    return rc < 0 ? daemon_fail(d, PRISM_EXIT_SYSTEM, "rank %u: out of memory for the graph", r->number) : 0;
+    return rc < 0 ? daemon_fail(d, PRISM_EXIT_DAEMON, "rank %u: node %u is none that can be recorded", r->number, m->index) : 0;
 }
 
 struct measured *measured_create(const struct graph_rank *r)

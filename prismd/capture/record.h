@@ -6,7 +6,9 @@
 
 /* The group's parts as the graph has them: g->nparts, malloc'ed. */
 struct graph_part *record_parts(const struct group *g);
-/* Capture: append to the graph. */
+/* Capture: append to d->graph, which is new. What ranks do alike is kept once (graph/recorder.h). */
+void record_begin(struct daemon *d);
+void record_end(void);
 int record_node(struct daemon *d, struct rank *r, const struct msg_node *m, const struct group *g);
 
 /* Calibration. */

@@ -8,12 +8,15 @@
 #include "common/file.h"
 #include "graph/file.h"
 #include "graph/graph.h"
+#include "info_part.h"
 #include "trace/payload.h"
 #include "trace/trace.h"
 
-enum { JSON };
+enum { RANK, COMMUNICATOR, JSON };
 
 static const struct cli_option options[] = {
+    [RANK] = { "rank", "N", "what this rank does, instead of the whole trace; the rest is not read" },
+    [COMMUNICATOR] = { "communicator", "N", "what is done on this communicator, by its number in the trace; likewise" },
     [JSON] = { "json", NULL, "print as JSON" },
     { 0 },
 };
@@ -186,6 +189,12 @@ int cli_info(int argc, char **argv)
         return exit_code;
     if (argc - first != 1)
         return cli_fail(argv[0], PRISM_EXIT_USAGE, "name one trace: %s", usage.synopsis);
+    if (values[RANK] && values[COMMUNICATOR])
+        return cli_fail(argv[0], PRISM_EXIT_USAGE, "--rank or --communicator, not both");
+    if (values[RANK])
+        return info_rank(argv[first], values[RANK], values[JSON] != NULL, argv[0]);
+    if (values[COMMUNICATOR])
+        return info_communicator(argv[first], values[COMMUNICATOR], values[JSON] != NULL, argv[0]);
     struct prism_error err = { 0 };
     struct trace_manifest manifest = { 0 };
     struct graph *graph;

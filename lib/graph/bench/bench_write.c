@@ -2,7 +2,7 @@
  *
  *   bench_write graph.bin FOLDER [repeats]      default 5
  *
- * Every node of the trace's ranks is added to a new graph as capture adds it (graph_add_node, prismd/capture/record.c), ranks in
+ * Every node of the trace's ranks is added to a new graph as capture adds it (graph_record, prismd/capture/record.c), ranks in
  * turns, then classes are found, the file is encoded, compressed and written to FOLDER. Prints FIGURE lines (tests/bench.sh): nanoseconds of
  * one thread's time an operation (a COMM node's part) over all of it, and of the two halves. */
 #include <stdio.h>
@@ -11,6 +11,7 @@
 
 #include "common/file.h"
 #include "graph/graph.h"
+#include "graph/recorder.h"
 
 #define REPEATS_MAX 100
 #define TURN        16u /* nodes of a rank before the next rank's */
@@ -36,15 +37,17 @@ static struct graph *empty_like(const struct graph *from)
 static void add_nodes(struct graph *g, const struct graph *from)
 {
     uint32_t most = 0;
+    struct graph_recorder *recorder = graph_recorder_create(g);
     for (uint32_t r = 0; r < from->world; r++)
         most = from->ranks[r].nnodes > most ? from->ranks[r].nnodes : most;
     for (uint32_t at = 0; at < most; at += TURN)
         for (uint32_t r = 0; r < from->world; r++) {
             const struct graph_rank *own = &from->ranks[r];
             for (uint32_t i = at; i < own->nnodes && i < at + TURN; i++)
-                if (graph_add_node(g, r, &own->nodes[i], &own->parts[own->nodes[i].first_part], own->nodes[i].nparts) < 0)
+                if (graph_record(recorder, r, &own->nodes[i], &own->parts[own->nodes[i].first_part], own->nodes[i].nparts) < 0)
                     abort();
         }
+    graph_recorder_destroy(recorder);
 }
 
 static void figure(const char *name, const double *ns, uint32_t n, uint64_t operations)

@@ -1,0 +1,58 @@
+#!/usr/bin/env bats
+# One capture by several prismds: the trace is that of one, and a node that is lost leaves nothing that looks whole.
+
+load common
+
+setup() { common_setup; }
+teardown() { common_teardown; }
+
+# The prismd of a node of two, in the background: pid in $started, output in NODE.out and NODE.err.   node NODE PROGRAM...
+node() {
+    local number=$1
+    shift
+    SOFTGPU_NODE=$number PRISM_NODE_ID=$number timeout 100 "$PRISM_BUILD/bin/prismd" "$@" >"$number.out" 2>"$number.err" 3>&- &
+    started=$!
+}
+
+capture_on_two() { # WORLD
+    export PRISM_NODES=2 PRISM_STEP_ID=two PRISM_EMULATE=$1 PRISM_GPUS_PER_NODE=$(($1 / 2)) PRISM_SANDBOX=0 PRISM_PHASE=capture PRISM_TRACE=$PWD/two
+}
+
+@test "captured by two nodes and by one: the same graph" {
+    local program=("$moetrain" --tp=2 --pp=2 --ep=2 --iterations=3) other
+    run_prism run --emulate=8 --gpus-per-node=4 --sandbox=0 --trace=one --phase=capture -- "${program[@]}"
+    [ "$status" -eq 0 ] || { echo "$errors"; false; }
+    capture_on_two 8
+    node 1 "${program[@]}"
+    other=$started
+    node 0 "${program[@]}"
+    wait "$started" || { cat ./*.err; false; }
+    wait "$other"
+    "$PRISM_BUILD/test/fold_compare" one/graph.bin two/graph.bin
+    run_prism verify two
+    [ "$status" -eq 0 ] || { echo "$errors"; false; }
+    nothing_left
+}
+
+@test "a node that is lost in capture: no graph.bin, an incomplete trace" {
+    local first rank
+    capture_on_two 4
+    export PRISM_STALL_SECONDS=0
+    echo 'hang 2 100' >fault # it does not end before the node is lost
+    node 0 "$looper" fault 1000 20
+    first=$started
+    node 1 "$looper" fault 1000 20
+    rank=$(rank_pid 3)
+    [ -e "/proc/$rank" ]
+    kill -KILL "$(pgrep -P "$started")"
+    status=0
+    wait "$first" || status=$?
+    wait "$started" || true
+    errors=$(cat 0.err)
+    refused 68 'node'
+    [ ! -e two/graph.bin ] && [ -z "$(compgen -G 'two/*.tmp*')" ]
+    run_prism verify two
+    refused 65 'graph.bin|incomplete'
+    grep -q '"complete": false' two/trace.json
+    nothing_left
+}
