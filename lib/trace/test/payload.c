@@ -346,6 +346,40 @@ static void test_fuzz(void **state)
     bytes_free(&out);
 }
 
+/* A store of version 1: four payloads, and one of them once more as another rank's contribution. */
+static void put_golden(const char *dir)
+{
+    struct payload_writer *w = writer(dir, 0);
+    uint8_t data[5000];
+    for (int i = 0; i < 5; i++) {
+        struct payload_key k = i < 4 ? key(0, (uint32_t)i) : (struct payload_key){1, 3, 0, PAYLOAD_CONTRIBUTION};
+        fill(data, sizeof data, (uint64_t)(i < 4 ? i : 2));
+        assert_int_equal(payload_writer_put(w, k, data, sizeof data, NULL), 0);
+    }
+    assert_int_equal(payload_writer_finish(w, NULL), 0);
+}
+
+static void expect_golden(const char *dir)
+{
+    struct payload_reader *r = reader(dir, 1);
+    uint8_t data[5000], out[5000];
+    for (int i = 0; i < 5; i++) {
+        struct payload_key k = i < 4 ? key(0, (uint32_t)i) : (struct payload_key){1, 3, 0, PAYLOAD_CONTRIBUTION};
+        fill(data, sizeof data, (uint64_t)(i < 4 ? i : 2));
+        assert_int_equal(payload_reader_get(r, k, out, sizeof out, NULL), sizeof out);
+        assert_memory_equal(out, data, sizeof out);
+    }
+    payload_reader_close(r);
+}
+
+/* The files as the first version wrote them hold what is written now. */
+static void test_golden(void **state)
+{
+    expect_golden("lib/trace/test/golden/v1"); /* run from the source folder */
+    put_golden(*state);
+    expect_golden(*state);
+}
+
 int main(void)
 {
 #define SCRATCH(test) cmocka_unit_test_setup_teardown(test, scratch_make, scratch_remove)
@@ -354,7 +388,7 @@ int main(void)
         SCRATCH(test_nothing_at_all), SCRATCH(test_threads),
         SCRATCH(test_keep),           SCRATCH(test_incomplete),
         SCRATCH(test_unwritable),     SCRATCH(test_damaged),
-        SCRATCH(test_fuzz),
+        SCRATCH(test_fuzz),           SCRATCH(test_golden),
     };
     return cmocka_run_group_tests_name("payload store", tests, NULL, NULL);
 }
