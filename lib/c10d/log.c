@@ -135,17 +135,16 @@ static const char *decode_record(struct bytes_reader *r, uint64_t after, struct 
 }
 
 /* The frame around the records: length, magic, checksum, version, count. */
-static const char *check_frame(const uint8_t *data, size_t len, uint64_t *count)
+static const char *check_frame(const uint8_t *data, size_t len, uint32_t *version, uint64_t *count)
 {
     if (len < HEADER_BYTES + CHECKSUM_BYTES || memcmp(data, MAGIC, 8))
         return "it does not start as a store log does";
     struct bytes_reader tail = bytes_reader_init(data + len - CHECKSUM_BYTES, CHECKSUM_BYTES);
     struct bytes_reader head = bytes_reader_init(data + 8, HEADER_BYTES - 8);
-    uint32_t version = bytes_get_u32(&head);
+    *version = bytes_get_u32(&head);
     *count = bytes_get_u64(&head);
-    if (version != VERSION)
-        return "it is of a version that this Prism does not read; record again, or use the Prism that wrote "
-               "it";
+    if (*version != VERSION)
+        return "another version";
     if (bytes_get_u64(&tail) != XXH64(data, len - CHECKSUM_BYTES, 0))
         return "its checksum is wrong: the file was damaged or cut";
     if (*count > (len - HEADER_BYTES - CHECKSUM_BYTES) / RECORD_BYTES)
@@ -156,7 +155,8 @@ static const char *check_frame(const uint8_t *data, size_t len, uint64_t *count)
 struct c10d_log *c10d_log_decode(const void *data, size_t len, struct prism_error *err)
 {
     uint64_t count = 0, i = 0;
-    const char *why = check_frame(data, len, &count);
+    uint32_t version = VERSION;
+    const char *why = check_frame(data, len, &version, &count);
     struct c10d_log *log = c10d_log_create();
     if (!why) {
         struct bytes_reader r =
@@ -168,8 +168,12 @@ struct c10d_log *c10d_log_decode(const void *data, size_t len, struct prism_erro
     }
     if (!why)
         return log;
-    prism_error_set(err, PRISM_EXIT_TRACE, "store log: %s (record %llu of %llu)", why, (unsigned long long)i,
-                    (unsigned long long)count);
+    if (version != VERSION)
+        prism_error_set(err, PRISM_EXIT_TRACE, "store log: it is of version %u, this Prism reads version %u; record again, or use the "
+                        "Prism that wrote it", version, VERSION);
+    else
+        prism_error_set(err, PRISM_EXIT_TRACE, "store log: %s (record %llu of %llu)", why, (unsigned long long)i,
+                        (unsigned long long)count);
     c10d_log_destroy(log);
     return NULL;
 }

@@ -131,14 +131,15 @@ void pmix_log_encode(const struct pmix_log *log, struct bytes *out)
     bytes_put_u64(out, XXH64(out->data + start, out->len - start, 0));
 }
 
-static const char *check_frame(const uint8_t *data, size_t len)
+static const char *check_frame(const uint8_t *data, size_t len, uint32_t *version)
 {
     if (len < HEADER_BYTES + CHECKSUM_BYTES || memcmp(data, MAGIC, 8))
         return "it does not start as a PMIx log does";
     struct bytes_reader tail = bytes_reader_init(data + len - CHECKSUM_BYTES, CHECKSUM_BYTES);
     struct bytes_reader head = bytes_reader_init(data + 8, HEADER_BYTES - 8);
-    if (bytes_get_u32(&head) != VERSION)
-        return "it is of a version that this Prism does not read; capture again, or use the Prism that wrote it";
+    *version = bytes_get_u32(&head);
+    if (*version != VERSION)
+        return "another version";
     if (bytes_get_u64(&tail) != XXH64(data, len - CHECKSUM_BYTES, 0))
         return "its checksum is wrong: the file was damaged or cut";
     if (bytes_get_u32(&head) > WORLD_MAX || data[16 + VERSION_BYTES - 1])
@@ -163,7 +164,8 @@ static const char *read_records(struct pmix_log *log, struct bytes_reader *r, ui
 
 struct pmix_log *pmix_log_decode(const void *data, size_t len, struct prism_error *err)
 {
-    const char *why = check_frame(data, len);
+    uint32_t version = VERSION;
+    const char *why = check_frame(data, len, &version);
     struct pmix_log *log = NULL;
     if (!why) {
         struct bytes_reader r = bytes_reader_init((const uint8_t *)data + 12, len - 12 - CHECKSUM_BYTES);
@@ -174,7 +176,11 @@ struct pmix_log *pmix_log_decode(const void *data, size_t len, struct prism_erro
     }
     if (!why)
         return log;
-    prism_error_set(err, PRISM_EXIT_TRACE, "PMIx log: %s", why);
+    if (version != VERSION)
+        prism_error_set(err, PRISM_EXIT_TRACE, "PMIx log: it is of version %u, this Prism reads version %u; capture again, or use the "
+                        "Prism that wrote it", version, VERSION);
+    else
+        prism_error_set(err, PRISM_EXIT_TRACE, "PMIx log: %s", why);
     pmix_log_destroy(log);
     return NULL;
 }

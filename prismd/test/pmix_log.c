@@ -84,6 +84,10 @@ static void test_damage(void **state)
         assert_null(pmix_log_decode(copy, i, NULL));
         free(copy);
     }
+    struct prism_error err = {0};
+    b.data[8] = 2;
+    assert_null(pmix_log_decode(b.data, b.len, &err));
+    assert_non_null(strstr(err.text, "version 2, this Prism reads version 1"));
     bytes_free(&b);
 }
 

@@ -96,6 +96,10 @@ static void damage_is_refused(void **state)
         assert_null(c10d_log_decode(whole.data, whole.len, NULL));
         whole.data[i] ^= 0x40;
     }
+    struct prism_error err = {0};
+    whole.data[8] = 2;
+    assert_null(c10d_log_decode(whole.data, whole.len, &err));
+    assert_non_null(strstr(err.text, "version 2, this Prism reads version 1"));
     bytes_free(&whole);
     c10d_log_destroy(log);
 }
