@@ -63,7 +63,8 @@ static void check_controller(struct cluster *c, struct check *k)
 {
     char version[64];
     if (!c->config.len) {
-        FOUND(k, "slurmctld does not answer: %.400s", command_line(&c->error));
+        const char *why = command_line(&c->error);
+        FOUND(k, "slurmctld does not answer: %.400s", *why ? why : "nothing within ten seconds");
         MEND(k, CHECK_BAD, "start slurmctld; if `scontrol ping` works elsewhere, look at SLURM_CONF, munge and the network here");
         return;
     }
