@@ -182,6 +182,15 @@ E
     json acct.json 'j["jobs"][0]["run"]["iterations"] in (3, 4) and j["jobs"][0]["run"]["emulated_gpu_hours"] > 0'
 }
 
+@test "the end of a phase is told at once, not when the next minute is over" {
+    echo "hang 5 4" >fault
+    cp -r loop phases
+    PRISM_ACCOUNTING_SECONDS=3600 inside sbatch -o phases.out --job-name=phases "${options[@]}" --prism-phase=calibrate \
+        --prism-trace="$WORK/phases" --wrap "srun $looper fault 6" >/dev/null
+    await comment_has "$(last_job)" 'state=calibrate.*trace_id=[0-9a-f]'
+    inside scancel "$(last_job)"
+}
+
 @test "a job that has been cancelled takes no comment: nobody waits for that" {
     mkdir -p fake
     printf '#!/bin/sh\necho "(null)"\n' >fake/squeue

@@ -39,6 +39,11 @@ setup() {
     has "optional $at/lib/prism/slurm/spank_prism.so libdir=$at/lib bindir=$at/bin"
     grep -qE "^PluginDir=/.*:$at/lib/prism/slurm$" <<<"$output"
     has_not '@[A-Z_]+@'
+    # The examples have what docs/slurm.md has.
+    for name in $(grep -oE '^[A-Z][A-Za-z]+=' "$at/share/doc/prism/examples/slurm.conf"); do grep -q "^    $name" "$PRISM_SOURCE/docs/slurm.md"; done
+    for name in $(sed -n '/^    \[policy\]/,/^$/s/^    \([a-z-]*\) = .*/\1/p' "$PRISM_SOURCE/docs/slurm.md"); do
+        grep -qE "^#?$name = " <<<"$output" || { echo "prism.conf lacks $name"; false; }
+    done
     run "$at/bin/prism" --version
     says "prism 0.1.0"
     install_as uninstall
@@ -144,9 +149,18 @@ assert [c["found"].endswith("GPUs 0,1") for c in d["checks"] if c["check"] == "t
     says 'Licenses=prism_rank:1000000,prism_gpu:1000000 in slurm.conf'
     # No munge, no controller.
     run inside env PATH="$WORK/none" SLURM_CONF="$CLUSTER/etc/slurm.conf" "$WORK/root/usr/bin/prism" doctor
+    checked '(good|warn)' 'open files' '' # it has looked at the rest
     has_not "^BAD +Slurm"
     sed "s|^SlurmctldPort=.*|SlurmctldPort=1|; s|munge/sock|munge/nosock|" slurm.saved >gone.conf
     run inside env SLURM_CONF="$WORK/gone.conf" root/usr/bin/prism doctor
     [ "$status" -eq 71 ]
     checked BAD "Slurm's controller" 'slurmctld does not answer'
+    has_not 'does not answer: *$'
+    printf '#!/bin/sh\necho "munge: Error: no socket" >&2\nexit 1\n' >munge
+    chmod 755 munge
+    run inside env PATH="$WORK:$PATH" root/usr/bin/prism doctor
+    rm munge
+    [ "$status" -eq 71 ]
+    checked BAD munge 'munge: Error: no socket'
+    says 'start munged'
 }

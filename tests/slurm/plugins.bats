@@ -227,8 +227,9 @@ E
     PRISM_PHASE=nonsense PRISM_SANDBOX=x run inside srun hostname
     [ "$status" -eq 0 ]
     has_not 'prism:'
-    PRISM_EMULATE=0 run inside srun printenv LD_PRELOAD
-    [ -z "$(grep libprism <<<"$output")" ]
+    PRISM_EMULATE=0 run inside srun sh -c 'echo "preload <$LD_PRELOAD>"'
+    says 'preload <'
+    has_not libprism
     run inside srun --prism-sandbox=3 hostname
     [ "$status" -eq 0 ]
     says "--prism-sandbox does nothing without --prism-emulate"

@@ -52,6 +52,7 @@ field() { inside scontrol show job "$(last_job)" | tr -s ' ' '\n' | sed -n "s/^$
 
 @test "the plugin exports what Slurm looks up, and links nothing of CUDA, NCCL or PMIx" {
     run nm -D --defined-only "$PRISM_BUILD/lib/slurm/job_submit_prism.so"
+    [ "$status" -eq 0 ]
     [ -z "$(awk '{print $3}' <<<"$output" | grep -vE '^(job_submit|job_modify|init|fini|plugin_(name|type|version))$')" ]
     run readelf -d "$PRISM_BUILD/lib/slurm/job_submit_prism.so"
     has_not 'cuda|nccl|pmix|libconfig|jansson'
