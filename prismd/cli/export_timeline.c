@@ -50,8 +50,10 @@ int export_csv(const struct export_request *q, FILE *out, struct prism_error *er
 
 /* --- Trace events --- */
 
-/* Threads of a process: streams, and host threads behind them. */
-#define HOST_TID 1000000u
+/* Threads of a process: streams from 1 on, and host threads behind them. A tid of 0 is one that is not set: Perfetto takes the
+ * process' number for it, and so stream 0 of rank 4 for stream 4. */
+#define STREAM_TID 1u
+#define HOST_TID   1000000u
 
 struct events {
     const struct timeline *t;
@@ -78,7 +80,7 @@ static void name_rank(struct events *e, uint32_t rank)
     fprintf(e->out, "%s{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%u,\"args\":{\"name\":\"rank %u\"}}", separator(e), rank, rank);
     fprintf(e->out, "%s{\"name\":\"process_sort_index\",\"ph\":\"M\",\"pid\":%u,\"args\":{\"sort_index\":%u}}", separator(e), rank, rank);
     for (uint32_t s = 0; s < r->nstreams; s++)
-        name_thread(e, rank, s, "stream", s);
+        name_thread(e, rank, STREAM_TID + s, "stream", s);
     for (uint32_t h = 0; h < r->nhosts; h++)
         name_thread(e, rank, HOST_TID + h, "host thread", h);
 }
@@ -103,7 +105,7 @@ static void put_event(struct events *e, uint32_t rank, const struct span *s)
     uint64_t bytes = export_describe(r, node, name, sizeof(name));
     fprintf(e->out, "%s{\"name\":\"%s\",\"cat\":\"%s\",\"ph\":\"X\",\"pid\":%u,\"tid\":%u,\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"node\":%u",
             separator(e), kinds[s->kind].name ? kinds[s->kind].name : name, kinds[s->kind].category, rank,
-            s->line + (kinds[s->kind].host ? HOST_TID : 0), (double)s->start * 1e-3, (double)(s->end - s->start) * 1e-3, s->node);
+            s->line + (kinds[s->kind].host ? HOST_TID : STREAM_TID), (double)s->start * 1e-3, (double)(s->end - s->start) * 1e-3, s->node);
     if (node->kind == GRAPH_COMM && s->kind != SPAN_COMPUTE && !kinds[s->kind].host)
         fprintf(e->out, ",\"operation\":\"%s\",\"communicator\":%d,\"ranks\":%u,\"group\":%u,\"bytes\":%" PRIu64, name,
                 r->comms[node->comm].global, e->t->g->comms[r->comms[node->comm].global].size, node->ordinal, bytes);

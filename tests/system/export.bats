@@ -53,7 +53,14 @@ J
     run_prism export job --format=perfetto --ranks=1,14 --iterations=0 -o some.json
     ok
     run_prism export job --iterations=0 -o 0.csv
-    check perfetto some.json 0.csv | grep -q ', 2 ranks'
+    check perfetto some.json 0.csv | grep -q ' 0 of communication, 2 ranks'
+    # Where operations take time, each group has its event.
+    local network=$PRISM_SOURCE/tests/fixtures/network.json
+    run_prism export job --network="$network" --format=perfetto -o timed.json
+    run_prism export job --network="$network" -o timed.csv
+    run check perfetto timed.json timed.csv
+    echo "$output"
+    [[ $output == *" $(grep -c ',comm,' timed.csv) of communication, 16 ranks" ]]
 }
 
 @test "chakra: the dependencies alone give the timeline" {

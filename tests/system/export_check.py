@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Read what `prism export` wrote as its readers do, and complain.
 
-  export_check.py perfetto FILE CSV      rules of the Trace Event Format; times equal to the CSV's
+  export_check.py perfetto FILE CSV      rules of the Trace Event Format, and of Perfetto's reader; times equal to the CSV's; where
+                                         operations take time, each of them is there once
   export_check.py chakra DIR CSV         wire format, dependencies; played with a network that takes no time, it ends when the CSV does
   export_check.py protobuf FILE          the same file through Google's protobuf; prints the nodes of each type
 
@@ -14,14 +15,36 @@ def fail(text):
     sys.exit(f"export_check: {text}")
 
 
+def rows(path):
+    with open(path) as f:
+        yield from csv.DictReader(f)
+
+
 def last_ends(path):
     """{rank: end of its last node, ns} of the CSV."""
     ends = {}
-    with open(path) as f:
-        for row in csv.DictReader(f):
-            rank = int(row["rank"])
-            ends[rank] = max(ends.get(rank, 0), int(row["end_ns"]))
+    for row in rows(path):
+        rank = int(row["rank"])
+        ends[rank] = max(ends.get(rank, 0), int(row["end_ns"]))
     return ends
+
+
+def check_operations(events, csv_path):
+    """Events of the category communication are the CSV's groups, each once (none: the network takes no time)."""
+    groups = {(int(r["rank"]), int(r["node"])): r for r in rows(csv_path) if r["kind"] == "comm"}
+    seen = set()
+    for e in events:
+        key = e["pid"], e["args"]["node"]
+        row, end = groups.get(key), round((e["ts"] + e["dur"]) * 1000)
+        if not row or key in seen:
+            fail(f"event {e} is {'twice there' if row else 'of no group of the CSV'}")
+        if (row["name"], row["bytes"], row["stream"]) != (e["name"], str(e["args"]["bytes"]), str(e["tid"] - 1)) or end != int(row["end_ns"]):
+            fail(f"event {e} is {row} in the CSV")
+        seen.add(key)
+    ranks = {e["pid"] for e in events}
+    missing = [k for k in groups if k not in seen and k[0] in ranks]
+    if events and missing:
+        fail(f"group {missing[0]} of the CSV has no event")
 
 
 # --- Trace Event Format ---
@@ -30,7 +53,7 @@ def perfetto(path, csv_path):
     ends = last_ends(csv_path)
     with open(path) as f:
         top = json.load(f)
-    lines, named, count, last = {}, set(), 0, {}
+    lines, named, count, last, operations = {}, set(), 0, {}, []
     for e in top["traceEvents"]:
         if e["ph"] not in ("X", "M"):
             fail(f"phase {e['ph']}")
@@ -40,7 +63,7 @@ def perfetto(path, csv_path):
             if e["name"] == "thread_name":
                 named.add((e["pid"], e["tid"]))
             continue
-        if type(e["tid"]) is not int or not all(isinstance(e[k], (int, float)) for k in ("ts", "dur")):
+        if type(e["tid"]) is not int or e["tid"] < 1 or not all(isinstance(e[k], (int, float)) for k in ("ts", "dur")):
             fail(f"event {e}")
         if e["dur"] <= 0 or e["ts"] < 0:
             fail(f"times of {e}")
@@ -48,6 +71,8 @@ def perfetto(path, csv_path):
         lines.setdefault((e["pid"], e["tid"]), []).append((start, end))
         last[e["pid"]] = max(last.get(e["pid"], 0), end)
         count += 1
+        if e["cat"] == "communication":
+            operations.append(e)
     for line, events in lines.items():
         if line not in named:
             fail(f"line {line} has no name")
@@ -58,7 +83,8 @@ def perfetto(path, csv_path):
     for rank, end in last.items():
         if abs(end - ends[rank]) > 1:
             fail(f"rank {rank} ends at {end}, in the CSV at {ends[rank]}")
-    print(count, "events,", len(last), "ranks")
+    check_operations(operations, csv_path)
+    print(f"{count} events, {len(operations)} of communication, {len(last)} ranks")
 
 
 # --- Chakra ---
