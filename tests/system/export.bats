@@ -53,14 +53,18 @@ J
     run_prism export job --format=perfetto --ranks=1,14 --iterations=0 -o some.json
     ok
     run_prism export job --iterations=0 -o 0.csv
-    check perfetto some.json 0.csv | grep -q ' 0 of communication, 2 ranks'
-    # Where operations take time, each group has its event.
+    check perfetto some.json 0.csv | grep -q ' 0 of communication, 0 messages, 2 ranks'
+    # Where operations take time, each group has its event, each message its flow: 2 iterations of 6 micro-batches go forward
+    # and back over 3 borders of stages, in 4 pipelines.
     local network=$PRISM_SOURCE/tests/fixtures/network.json
     run_prism export job --network="$network" --format=perfetto -o timed.json
     run_prism export job --network="$network" -o timed.csv
     run check perfetto timed.json timed.csv
     echo "$output"
-    [[ $output == *" $(grep -c ',comm,' timed.csv) of communication, 16 ranks" ]]
+    [[ $output == *" $(grep -c ',comm,' timed.csv) of communication, $((2 * 6 * 2 * 3 * 4)) messages, 16 ranks" ]]
+    run_prism export job --network="$network" --ranks=0-3 --format=perfetto -o one_stage.json
+    check perfetto one_stage.json timed.csv | grep -q ', 0 messages, 4 ranks'
+
 }
 
 @test "chakra: the dependencies alone give the timeline" {

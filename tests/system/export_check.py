@@ -47,21 +47,40 @@ def check_operations(events, csv_path):
         fail(f"group {missing[0]} of the CSV has no event")
 
 
+def check_flows(flows, lines):
+    """Every flow begins once and ends once, not before, each end within an event of its line."""
+    ids = {}
+    for e in flows:
+        at = round(e["ts"] * 1000)
+        if not re.fullmatch("0x[0-9a-f]{1,16}", e["id"]) or e["ph"] in ids.setdefault(e["id"], {}):
+            fail(f"number of flow {e}")
+        ids[e["id"]][e["ph"]] = at
+        if not any(start <= at < end for start, end in lines[e["pid"], e["tid"]]):
+            fail(f"flow {e} is in no event")
+    for number, ends in ids.items():
+        if set(ends) != {"s", "f"} or ends["f"] < ends["s"]:
+            fail(f"flow {number}: {ends}")
+    return len(ids)
+
+
 # --- Trace Event Format ---
 
 def perfetto(path, csv_path):
     ends = last_ends(csv_path)
     with open(path) as f:
         top = json.load(f)
-    lines, named, count, last, operations = {}, set(), 0, {}, []
+    lines, named, count, last, operations, flows = {}, set(), 0, {}, [], []
     for e in top["traceEvents"]:
-        if e["ph"] not in ("X", "M"):
+        if e["ph"] not in ("X", "M", "s", "f"):
             fail(f"phase {e['ph']}")
         if type(e["pid"]) is not int or not isinstance(e.get("name"), str):
             fail(f"event {e}")
         if e["ph"] == "M":
             if e["name"] == "thread_name":
                 named.add((e["pid"], e["tid"]))
+            continue
+        if e["ph"] in ("s", "f"):
+            flows.append(e)
             continue
         if type(e["tid"]) is not int or e["tid"] < 1 or not all(isinstance(e[k], (int, float)) for k in ("ts", "dur")):
             fail(f"event {e}")
@@ -84,7 +103,8 @@ def perfetto(path, csv_path):
         if abs(end - ends[rank]) > 1:
             fail(f"rank {rank} ends at {end}, in the CSV at {ends[rank]}")
     check_operations(operations, csv_path)
-    print(f"{count} events, {len(operations)} of communication, {len(last)} ranks")
+    messages = check_flows(flows, lines)
+    print(f"{count} events, {len(operations)} of communication, {messages} messages, {len(last)} ranks")
 
 
 # --- Chakra ---
