@@ -196,11 +196,18 @@ static uint64_t put_part(struct chakra *c, const struct graph_member *member, co
     return node_end(c);
 }
 
+/* Messages of a rank to itself take no time, and ASTRA-sim refuses them: they are left out. */
 static void put_group(struct chakra *c, const struct graph_rank *r, const struct graph_node *node, const struct deps *deps, struct deps *after)
 {
+    const struct graph_member *member = &r->comms[node->comm];
     *after = (struct deps){ 0 };
-    for (uint32_t i = 0; i < node->nparts; i++)
-        deps_add(c, after, put_part(c, &r->comms[node->comm], &r->parts[node->first_part + i], deps));
+    for (uint32_t i = 0; i < node->nparts; i++) {
+        const struct graph_part *part = &r->parts[node->first_part + i];
+        if (!coll_op_is_p2p(part->op) || part->peer != member->rank)
+            deps_add(c, after, put_part(c, member, part, deps));
+    }
+    if (!after->n)
+        *after = *deps;
 }
 
 static void put_node(struct chakra *c, const struct graph_rank *r, uint32_t v)

@@ -216,7 +216,7 @@ def match(ranks, groups):
                     fail(f"rank {rank} is not in group {a['pg_name']}")
                 key = (a["pg_name"],)
             elif n["type"] in (SEND, RECV):
-                if (a["comm_src"] if n["type"] == SEND else a["comm_dst"]) != rank:
+                if (a["comm_src"] if n["type"] == SEND else a["comm_dst"]) != rank or a["comm_src"] == a["comm_dst"]:
                     fail(f"rank {rank}: {n}")
                 key = (a["comm_src"], a["comm_dst"], a["comm_tag"])
             else:
