@@ -37,7 +37,7 @@ srun --prism-trace="$PWD/batch" --prism-phase=capture "$looper" fault 4 && squeu
 srun --prism-emulate=0 sleep 2
 srun --prism-trace="$PWD/batch" "$looper" fault 4
 S
-    run inside sbatch --wait job.sh
+    run sbatch_wait job.sh
     [ "$status" -eq 0 ] || { cat job.out; false; }
     job=$(last_job)
     await acct_of "$job"
@@ -106,7 +106,7 @@ squeue -h -j "$SLURM_JOB_ID" -o 'failed: %k'
 srun --prism-trace="$PWD/first" "$looper" fault 4 100
 srun mkdir -p results/more
 S
-    run inside sbatch --wait job.sh
+    run sbatch_wait job.sh
     [ "$status" -eq 0 ] || { cat many.out; false; }
     job=$(last_job)
     comment "$job" >comment

@@ -26,7 +26,7 @@ setup() {
 batch() {
     local code=0
     { echo '#!/bin/bash'; cat; } >job.sh
-    timeout 300 sbatch --wait --output=out "$@" job.sh >submitted 2>&1 3>&- || code=$?
+    sbatch_wait --output=out "$@" job.sh >submitted 2>&1 || code=$?
     output=$(cat out* submitted)
     echo "$output"
     return $code

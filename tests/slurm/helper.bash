@@ -75,12 +75,22 @@ last_job() { inside squeue -h -t all -o %i | sort -n | tail -n 1; }
 
 # await COMMAND...: it succeeds at last
 await() {
-    local end=$((SECONDS + 120))
+    local end=$((SECONDS + 240))
     until "$@"; do
         [ $SECONDS -lt $end ] || { echo "not within the time: $*"; return 1; }
         sleep 0.3
     done
 }
+# sbatch_wait sbatch arguments...: as sbatch --wait, which looks after 2, 6, 14, 30, 62 ... seconds only. The job's exit code.
+# Of a client (real_cluster).
+sbatch_wait() {
+    local job code
+    job=$(timeout 60 sbatch --parsable "$@" 3>&-) || return
+    await job_over "$job" || { timeout 60 scancel "$job" 3>&-; return 124; }
+    code=$(timeout 60 scontrol -o show job "$job" 3>&- | grep -oE ' ExitCode=[0-9]+' | cut -d= -f2 | sort -n | tail -n 1)
+    return "${code:-125}"
+}
+job_over() { local left; left=$(timeout 60 squeue -h -j "$1" -o %i 3>&-) && [ -z "$left" ]; }
 # accounted REGEX: a line NAME|STATE of the database
 accounted() { inside sacct -X -n -P -o JobName,State | grep -q -- "$1"; }
 
