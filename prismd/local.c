@@ -18,6 +18,7 @@
 #include "prismd/assistants/assist.h"
 #include "prismd/gates/board.h"
 #include "prismd/capture/capture.h"
+#include "prismd/replay/beginning.h"
 #include "prismd/replay/emulate.h"
 #include "prismd/capture/enough.h"
 #include "prismd/folding/folding.h"
@@ -278,6 +279,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     if (local.running) {
         sched_tick(d);
         stall_tick(d);
+        beginning_tick(d);
         hang_tick(d);
         progress_tick(d);
         folding_tick(d);

@@ -14,6 +14,7 @@
 #include "prismd/predict/duration.h"
 #include "prismd/predict/durations.h"
 #include "prismd/link/link.h"
+#include "prismd/replay/beginning.h"
 #include "prismd/replay/live.h"
 #include "prismd/replay/player.h"
 #include "prismd/capture/membership.h"
@@ -36,12 +37,8 @@ static struct {
     struct prefetch *prefetch; /* where recorded results are delivered */
     struct durations *durations; /* measured in calibration */
     uint8_t *external;   /* by world rank: runs in this phase */
-    uint8_t *has_arrived; /* by world rank: first gate, or ended */
     uint32_t *as;         /* by world rank: who is played for it (folding_twins); NULL = itself */
-    uint32_t waiting_for; /* live ranks without first gate */
     uint32_t not_left;    /* live ranks of all nodes that have not ended */
-    int64_t t0_ns; /* the last of their first arrivals: equal on every node, as each rank's first arrival is one event */
-    bool begun; /* with the last of them, which the other arrivals wait for */
     double *pacing_us;
     uint32_t npacing, pacing_cap;
     uint64_t size_changes;
@@ -289,35 +286,20 @@ static void on_comm_start(void *ctx, uint32_t rank, uint32_t n, uint32_t loop, i
     assist_virtual_started(d, rank, n, loop, start_ns - link_clock_offset_ns(d, NULL));
 }
 
-static void begin_when_all_are_here(struct daemon *d)
+static void begin(struct daemon *d, int64_t t0_ns)
 {
     struct prism_error err = {0};
-    if (em.begun || em.waiting_for || !em.player)
-        return;
-    em.begun = true;
-    if (player_begin(em.player, em.t0_ns, &err))
+    if (player_begin(em.player, t0_ns, &err))
         daemon_fail(d, PRISM_EXIT_DIVERGED, "%s", err.text);
-}
-
-static void note_arrived(uint32_t rank, int64_t start_ns)
-{
-    if (em.has_arrived[rank])
-        return;
-    em.has_arrived[rank] = 1;
-    em.waiting_for--;
-    if (start_ns > em.t0_ns)
-        em.t0_ns = start_ns;
 }
 
 static void take_arrival(struct daemon *d, const struct player_arrival *a)
 {
     struct prism_error err = {0};
     assist_arrived(d, a->rank, a->comm, a->ordinal, a->parts, a->nparts);
-    if (!em.begun)
-        note_arrived(a->rank, a->start_ns);
     if (player_arrive(em.player, a, &err))
         daemon_fail(d, PRISM_EXIT_DIVERGED, "%s", err.text);
-    begin_when_all_are_here(d);
+    beginning_arrived(d, a->rank, a->start_ns);
 }
 
 static void on_group_arrived(struct daemon *d, struct group *g)
@@ -439,10 +421,8 @@ static void on_ended(struct daemon *d, struct rank *r)
         bytes_free(&b);
     }
     /* A rank that ends without a gate must not hold up the others' beginning; that it left is for the graph to show. */
-    if (!d->stopping && em.has_arrived) {
-        note_arrived(r->number, 0);
-        begin_when_all_are_here(d);
-    }
+    if (!d->stopping)
+        beginning_left(d, r->number);
 }
 
 const struct phase_ops emulate_ops = {
@@ -505,12 +485,11 @@ int emulate_begin(struct daemon *d, const uint32_t *live, uint32_t nlive, struct
     memset(&em, 0, sizeof em);
     em.first_change = UINT32_MAX;
     em.external = calloc(d->conf->world, 1);
-    em.has_arrived = calloc(d->conf->world, 1);
-    if (!em.external || !em.has_arrived)
+    if (!em.external)
         abort();
     for (uint32_t i = 0; i < nlive; i++)
         em.external[live[i]] = 1;
-    em.waiting_for = em.not_left = nlive;
+    em.not_left = nlive;
     em.context.daemon = d;
     duration_model_init(&em.context.model, d->graph, d->network);
     char path[PATH_MAX];
@@ -526,6 +505,8 @@ int emulate_begin(struct daemon *d, const uint32_t *live, uint32_t nlive, struct
     start_prefetch(d, live, nlive);
     link_on(LINK_START, on_start);
     link_on(LINK_LEFT, on_left);
+    if (em.player)
+        beginning_begin(d, em.external, nlive, begin);
     for (uint32_t i = 0; i < nlive; i++)
         if (d->ranks[live[i]])
             d->ranks[live[i]]->phase_data = live_create(d->graph, live[i], d->phase == PHASE_CALIBRATE);
@@ -581,6 +562,7 @@ void emulate_end(struct daemon *d)
         live_destroy(l);
         r->phase_data = NULL;
     }
+    beginning_end();
     player_destroy(em.player);
     duration_model_clear(&em.context.model);
     durations_destroy(em.durations);
@@ -588,7 +570,6 @@ void emulate_end(struct daemon *d)
     payload_reader_close(em.payloads);
     free(em.external);
     free(em.as);
-    free(em.has_arrived);
     free(em.pacing_us);
     bytes_free(&em.scratch);
     memset(&em, 0, sizeof em);
