@@ -14,7 +14,11 @@ uint32_t place_capture_node(const struct conf *c, uint32_t rank)
 
 #define QUEUES_MOST     32u
 #define QUEUES_LEAST    8u
-#define QUEUES_A_DEVICE 128u /* of all contexts together */
+#define QUEUES_A_DEVICE 128u /* of all contexts together; more, where ranks need as many to be switched */
+/* Three quarters of a rank's queues may be stopped at once (preload/memory/park.h): six streams of eight would not do for a rank of several
+ * communicators, which has a stream for each and the program's. */
+#define QUEUES_SWITCHED 16u
+#define RANKS_SWITCHED  32u
 
 uint32_t place_capture_queues(const struct conf *c)
 {
@@ -22,8 +26,8 @@ uint32_t place_capture_queues(const struct conf *c)
         return c->queues;
     uint32_t devices = c->nodes * (c->ndevices ? c->ndevices : 1);
     uint32_t running = c->fold ? c->fold->nlive : c->world, ranks = (running + devices - 1) / devices;
-    uint32_t n = QUEUES_A_DEVICE / (ranks ? ranks : 1);
-    return n < QUEUES_LEAST ? QUEUES_LEAST : n > QUEUES_MOST ? QUEUES_MOST : n;
+    uint32_t n = QUEUES_A_DEVICE / (ranks ? ranks : 1), least = ranks <= RANKS_SWITCHED ? QUEUES_SWITCHED : QUEUES_LEAST;
+    return n < least ? least : n > QUEUES_MOST ? QUEUES_MOST : n;
 }
 
 uint32_t place_live_node(const struct conf *c, uint32_t i, uint32_t n)

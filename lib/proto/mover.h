@@ -32,7 +32,8 @@
  *                                                             opened from before this is sent until RESTORED
  *   CANCEL    prismd    mover -> rank    rank                 the same taken back, if the rank has not parked yet
  *   PARKED    rank      mover -> prismd  rank, ns             every stream stands still (ns: since EVICT came)
- *   CANCELLED rank      mover -> prismd  rank                 it has not moved and goes on
+ *   CANCELLED rank      mover -> prismd  rank, flag           it has not moved and goes on; flag 1: to its end, and is not to be
+ *                                                             asked again
  *   OUT       rank      mover    range, bytes, fd             copy this range out and keep it
  *   COPIED    mover     rank     range                        done (either way): the descriptor was closed
  *   OUT_END   rank      mover    rank, bytes                  all ranges sent; bytes in all

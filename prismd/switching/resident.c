@@ -19,7 +19,7 @@ struct guest {
     uint64_t asked;         /* serial number of its demand; 0 = it has none */
     int64_t asked_ns;
     int64_t opened_ns, restored_ns, evict_ns, out_ns, cancelled_ns;
-    bool settled, parked, cancelling, unmovable, was_evicted;
+    bool settled, parked, cancelling, unmovable, ending, was_evicted;
     UT_hash_handle hh;
 };
 
@@ -170,7 +170,7 @@ static uint64_t bytes_of(const struct resident *s, const struct guest *g)
 /* 0 = not a victim; the lower, the better a one. */
 static int rate(struct resident *s, struct guest *g, int64_t now)
 {
-    if (g->place != IN || g->ready || g->unmovable || !g->granted ||
+    if (g->place != IN || g->ready || g->unmovable || g->ending || !g->granted ||
         (g->cancelled_ns && now - g->cancelled_ns < RESIDENT_PARK_NS))
         return 0;
     struct resident_look look = s->calls.look(s->arg, g->rank);
@@ -444,12 +444,13 @@ static void take_restored(struct resident *s, struct guest *g, const struct move
         g->asked = 0;
 }
 
-/* Taken back as asked, or a rank that can never be moved. */
-static void take_cancelled(struct guest *g, int64_t now)
+/* Taken back as asked, or a rank that can never be moved; one that is ending gives its memory back by itself. */
+static void take_cancelled(struct guest *g, bool ending, int64_t now)
 {
     if (g->place != LEAVING)
         return;
-    g->unmovable |= !g->cancelling;
+    g->ending |= ending;
+    g->unmovable |= !g->cancelling && !ending;
     g->place = IN;
     g->settled = true;
     g->needs = false;
@@ -480,7 +481,7 @@ void resident_message(struct resident *s, const struct mover_message *m, int64_t
         s->counts.seconds_parking += (double)m->ns / 1e9;
         break;
     case MOVER_CANCELLED:
-        take_cancelled(g, now);
+        take_cancelled(g, m->flag, now);
         break;
     case MOVER_EVICTED:
         take_evicted(s, g, m, now);

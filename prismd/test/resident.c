@@ -406,6 +406,36 @@ static void who_is_no_victim(void **state)
     resident_destroy(s);
 }
 
+/* Those in memory have done their work and cannot be stopped in their exit handlers: who is out waits for their end. */
+static void who_ends_makes_room(void **state)
+{
+    (void)state;
+    struct resident *s = begin(100, 0, 4);
+    message(s, 0, MOVER_WANT, 60, 0, 2);
+    looks[0] = (struct resident_look){.standing = true, .blocked = true, .active_ns = 2};
+    message(s, 1, MOVER_WANT, 50, 0, 3);
+    expect(1, 0, MOVER_EVICT);
+    message(s, 0, MOVER_EVICTED, 60, 0, 4);
+    message(s, 2, MOVER_WANT, 50, 0, 5);
+    assert_int_equal(nsent, 4);
+    looks[1] = looks[2] = (struct resident_look){.standing = true, .blocked = true};
+    message(s, 3, MOVER_WANT, 100, 0, 6);
+    for (uint32_t rank = 1; rank <= 2; rank++) {
+        expect(nsent - 1 - (2 - rank), rank, MOVER_EVICT);
+        message(s, rank, MOVER_CANCELLED, 0, 1, 7);
+    }
+    nsent = 0;
+    resident_gate_ready(s, 0, 8);
+    resident_tick(s, 8 + 2 * RESIDENT_PARK_NS);
+    assert_int_equal(nsent, 0); /* not hopeless, and nobody is asked again */
+    resident_ended(s, 1, 9 + 2 * RESIDENT_PARK_NS);
+    resident_ended(s, 2, 9 + 2 * RESIDENT_PARK_NS);
+    expect(0, 3, MOVER_GRANT);
+    resident_ended(s, 3, 10 + 2 * RESIDENT_PARK_NS);
+    expect(nsent - 1, 0, MOVER_RESTORE);
+    resident_destroy(s);
+}
+
 static void too_much_is_refused(void **state)
 {
     (void)state;
@@ -445,6 +475,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(both_directions), cmocka_unit_test(who_is_no_victim),    cmocka_unit_test(too_much_is_refused),
+        cmocka_unit_test(who_ends_makes_room),
         cmocka_unit_test(turns_are_taken), cmocka_unit_test(one_cannot_be_moved), cmocka_unit_test(all_finish),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -450,6 +450,14 @@ enum park_result park_begin(void)
     return result;
 }
 
+uint32_t park_lanes(void)
+{
+    pthread_mutex_lock(&lock);
+    uint32_t n = count_lanes();
+    pthread_mutex_unlock(&lock);
+    return n;
+}
+
 void park_end(void)
 {
     struct lane *l;

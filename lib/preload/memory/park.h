@@ -88,6 +88,8 @@ enum park_result { PARK_OK, PARK_BUSY, PARK_TOO_MANY };
 /* Put the park gates. BUSY: not now (session_lock is taken, or a stream is under capture); try again. */
 enum park_result park_begin(void);
 bool park_still(void);
+/* How many lanes there are, the default stream included. */
+uint32_t park_lanes(void);
 /* Open all park gates; also ends a park_begin that never stood still. */
 void park_end(void);
 

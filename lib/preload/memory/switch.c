@@ -11,6 +11,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "preload/environment.h"
 #include "preload/memory/grant.h"
 #include "preload/memory/park.h"
 #include "preload/memory/physical.h"
@@ -41,11 +42,6 @@ static void send_message(struct mover_message m, int fd, const char *text)
     if (mover_send(socket_, &m, fd, text) < 0 && !__atomic_load_n(&stopping, __ATOMIC_ACQUIRE))
         session_fatal(PRISM_EXIT_DAEMON, "rank %u: lost the process that moves its device memory: %s", session.rank,
                       strerror(errno));
-}
-
-static void say(uint32_t type)
-{
-    send_message((struct mover_message){.type = type}, -1, NULL);
 }
 
 void switch_send_want(uint64_t bytes, uint64_t least, uint32_t flag)
@@ -184,6 +180,14 @@ void switch_tie(const char *why)
         log_warn("rank %u keeps its place on the device from now on, because %s", session.rank, why);
 }
 
+static void tie_for_streams(void)
+{
+    static char why[160];
+    snprintf(why, sizeof why, "it uses %u streams, and of %u hardware queues (PRISM_QUEUES, at most 32) %u can be stopped at once",
+             park_lanes(), environment_queues(), PARK_LANES(environment_queues()));
+    switch_tie(why);
+}
+
 /* Streams stand still and the memory is ours; false: cancelled, or the rank cannot be moved. */
 static bool park(void)
 {
@@ -194,7 +198,7 @@ static bool park(void)
         if (begun == PARK_BUSY)
             begun = park_begin();
         if (begun == PARK_TOO_MANY)
-            switch_tie("it uses more streams than can be stopped at once");
+            tie_for_streams();
         else if (begun == PARK_OK && park_still() && residence_leave())
             return true;
         bool slow = clock_now_ns() - began > SLOW_AFTER_NS;
@@ -214,7 +218,8 @@ static void evict(void)
         move_out();
         residence_set(RESIDENCE_ABSENT);
     } else {
-        say(MOVER_CANCELLED);
+        bool ending = __atomic_load_n(&stopping, __ATOMIC_ACQUIRE);
+        send_message((struct mover_message){.type = MOVER_CANCELLED, .flag = ending}, -1, NULL);
     }
     pthread_mutex_unlock(&moving);
 }
