@@ -22,12 +22,13 @@ member() { tar -xOzf "out/$1" "$2"; }
 minutes 2
 quick gpus=0 limit=60 | echo '{"a": 1}' >{out}/a.json; echo said
 hangs gpus=0 limit=4 | echo '{"half": 1}' >{out}/half.json; (setsid sh -c 'trap "" TERM; exec sleep 301' & exec sleep 302)
-fails gpus=1 limit=60 | exit 3
+fails gpus=1 limit=60 | echo 'because of this'; exit 3
 pair gpus=0,1 limit=60 | echo alone
 P
     run_visit plan
     [ "$status" -eq 1 ]
     [ "$(state quick) $(state hangs) $(state fails) $(state pair)" = "passed limit failed passed" ]
+    grep -q '^ *because of this$' out/status.txt
     [ "$(member results.tar.gz quick/a.json)" = '{"a": 1}' ]
     [ "$(member results.tar.gz hangs/half.json)" = '{"half": 1}' ]
     [ "$(member logs.tar.gz quick/output.log)" = said ]

@@ -129,8 +129,7 @@ class Launcher:
         """tests/gpu/blind: its library is made here, since the machine that runs it has no toolkit."""
         library = os.path.join(self.work, "libblind.so")
         subprocess.run(["cc", "-std=c11", "-O1", "-shared", "-fPIC", "-o", library, os.path.join(HERE, "blind", "blind.c"), "-ldl"], check=True)
-        return {"BLIND_LIB": library, "BLIND_SOFTGPU": os.path.join(self.lib, "softgpu"), "BLIND_PYTHON": self.options.blind,
-                "SOFTGPU_UNTIMED": "1"}
+        return {"BLIND_LIB": library, "BLIND_SOFTGPU": os.path.join(self.lib, "softgpu"), "BLIND_PYTHON": self.options.blind}
 
     def environment(self, extra=None):
         drop = ("PRISM_", "SLURM_", "SOFTGPU_", "RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "TORCHELASTIC_")
