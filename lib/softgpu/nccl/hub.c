@@ -109,7 +109,7 @@ static void handle_hello(struct hub_conn *conn, const struct sgn_reader *reader)
         return;
     }
     memcpy(&hello, reader->body, sizeof(hello));
-    if (hello.arena && reader->fd >= 0)
+    if (hello.arena && reader->fd >= 0 && !conn->arena)
         conn->arena = sgn_arena_map(reader->fd);
     hub_comm_hello(conn, &hello, hub.id.secret);
 }

@@ -25,7 +25,7 @@ struct hub_round {
 
 static struct hub_comm *comms;
 
-static void set_failure(struct sgn_failed *failure, int result, const char *format, va_list args)
+static __attribute__((format(printf, 3, 0))) void set_failure(struct sgn_failed *failure, int result, const char *format, va_list args)
 {
     failure->result = result;
     vsnprintf(failure->text, sizeof(failure->text), format, args);

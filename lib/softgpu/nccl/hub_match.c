@@ -13,6 +13,10 @@
 #include <nccl.h>
 #pragma GCC visibility pop
 
+/* Sizes and times are added and multiplied below: nothing near where they would wrap is taken. */
+#define BYTES_MAX (1ull << 40) /* of an operation's whole, and of an answer */
+#define START_MAX (INT64_MAX / 2)
+
 /* A send or receive that has not met its other half. */
 struct hub_message {
     struct hub_message *next;
@@ -78,9 +82,11 @@ static bool task_valid(const struct hub_comm *comm, const struct hub_batch *batc
                        const struct sgn_task *task, bool arena, uint64_t in_limit, uint64_t out_limit)
 {
     struct sgn_task check = *task;
+    uint64_t size = sgn_datatype_size(task->datatype);
     bool peer = sgn_kind_has_root(task->kind) || task->kind == SGN_SEND || task->kind == SGN_RECV;
-    if (task->kind >= SGN_KINDS || !sgn_datatype_size(task->datatype) || task->redop < 0 ||
-        task->redop > SGN_PREMULSUM ||
+    if (task->kind >= SGN_KINDS || !size || task->count > BYTES_MAX / size / (uint64_t)comm->ranks ||
+        task->redop < 0 || task->redop > SGN_PREMULSUM || task->in_offset % SGN_ALIGN ||
+        task->out_offset % SGN_ALIGN ||
         (peer ? task->peer < 0 || task->peer >= comm->ranks : task->peer != -1))
         return false;
     sgn_task_set_bytes(&check, batch->rank, comm->ranks);
@@ -109,7 +115,8 @@ static struct hub_batch *batch_create(struct hub_conn *conn, uint8_t *body, size
         goto fail;
     memcpy(&head, body, sizeof(head));
     size_t prefix = sizeof(head) + (size_t)head.tasks * sizeof(struct sgn_task);
-    if (head.tasks == 0 || bytes < prefix)
+    if (head.tasks == 0 || bytes < prefix || head.out_bytes > BYTES_MAX || head.start_ns < 0 ||
+        head.start_ns > START_MAX)
         goto fail;
     if (conn->arena && (head.doorbell % SGN_ALIGN || head.doorbell >= SGN_ARENA_BYTES))
         goto fail;
@@ -193,7 +200,7 @@ static bool message_meet(struct hub_comm *comm, struct hub_queue *queue, struct 
         return false;
     }
     const uint8_t *data = send->copy ? send->copy : send->batch->in + send->task.in_offset;
-    memcpy(receive->batch->out + receive->task.out_offset, data, send->task.in_bytes);
+    memmove(receive->batch->out + receive->task.out_offset, data, send->task.in_bytes); /* one arena, to itself */
     if (send->copy) { /* eager: under way or already in the receiver's buffer */
         int64_t copied = receive->start_ns + sgn_model_ns(sgn_model()->launch, comm->seed, queue->sent);
         task_done(receive->batch, receive->start_ns, most((uint64_t)copied, (uint64_t)send->arrival_ns));

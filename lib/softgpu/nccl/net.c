@@ -312,6 +312,9 @@ void sgn_reader_next(struct sgn_reader *reader)
 
 void *sgn_arena_map(int fd)
 {
+    struct stat st;
+    if (fstat(fd, &st) || (uint64_t)st.st_size < SGN_ARENA_BYTES) /* touching what is not there kills */
+        return NULL;
     void *base = mmap(NULL, SGN_ARENA_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
     return base == MAP_FAILED ? NULL : base;
 }
