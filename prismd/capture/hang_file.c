@@ -87,19 +87,30 @@ static const char *take(json_t *root, struct hang_hosts *h)
     return NULL;
 }
 
+int hang_hosts_parse(const char *path, const void *data, size_t len, uint32_t world, struct hang_hosts *h, struct prism_error *err)
+{
+    hang_hosts_init(h, world);
+    json_t *root = json_loadb(data, len, JSON_REJECT_DUPLICATES, NULL);
+    const char *fault = root ? take(root, h) : "not JSON";
+    json_decref(root);
+    return fault ? prism_error_set(err, PRISM_EXIT_TRACE, "%s is damaged (%s); capture again", path, fault) : 0;
+}
+
 int hang_hosts_read(const char *dir, uint32_t world, struct hang_hosts *h, struct prism_error *err)
 {
     char path[PATH_MAX];
     struct bytes text = {0};
-    hang_hosts_init(h, world);
     snprintf(path, sizeof path, "%s/hang.json", dir);
-    if (access(path, F_OK))
+    if (access(path, F_OK)) {
+        hang_hosts_init(h, world);
         return 0;
-    if (file_read(path, FILE_MAX, &text, err))
+    }
+    if (file_read(path, FILE_MAX, &text, err)) {
+        hang_hosts_init(h, world);
+        bytes_free(&text);
         return -1;
-    json_t *root = json_loadb((const char *)text.data, text.len, JSON_REJECT_DUPLICATES, NULL);
-    const char *fault = root ? take(root, h) : "not JSON";
+    }
+    int rc = hang_hosts_parse(path, text.data, text.len, world, h, err);
     bytes_free(&text);
-    json_decref(root);
-    return fault ? prism_error_set(err, PRISM_EXIT_TRACE, "%s is damaged (%s); capture again", path, fault) : 0;
+    return rc;
 }

@@ -2,6 +2,7 @@
 #ifndef PRISM_PRISMD_HANG_FILE_H
 #define PRISM_PRISMD_HANG_FILE_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "common/error.h"
@@ -20,5 +21,7 @@ void hang_hosts_note(struct hang_hosts *h, const char *text); /* copied */
 int hang_hosts_write(const char *dir, const struct hang_hosts *h, struct prism_error *err);
 /* No such file: nothing is known. -1 with err (PRISM_EXIT_TRACE): damaged, or of another world. */
 int hang_hosts_read(const char *dir, uint32_t world, struct hang_hosts *h, struct prism_error *err);
+/* The same of a file's text; path: for messages. Both always leave h to be cleared. */
+int hang_hosts_parse(const char *path, const void *data, size_t len, uint32_t world, struct hang_hosts *h, struct prism_error *err);
 
 #endif

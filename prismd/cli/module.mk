@@ -1,7 +1,7 @@
 # The `prism` command.
 PRISM_CLI_SOURCES := main.c options.c format.c paths.c load.c run.c report.c report_text.c info.c info_part.c verify.c \
 	timeline.c timeline_spans.c timeline_select.c predict.c predict_text.c predict_slack.c export.c export_timeline.c export_chakra.c synth.c doctor.c checks.c gpu.c measure.c measure_world.c measure_group.c measure_time.c profile.c \
-	plan.c plan_times.c command.c acct.c acct_store.c doctor_slurm.c plot.c plot_parts.c plot_timeline.c plot_utilisation.c
+	plan.c plan_times.c command.c acct.c acct_store.c acct_text.c doctor_slurm.c plot.c plot_parts.c plot_timeline.c plot_utilisation.c
 # cairo itself is looked for when a picture is drawn.
 ifeq ($(shell pkg-config --exists cairo && echo yes),yes)
 PRISM_CLI_SOURCES += plot_canvas_cairo.c

@@ -257,8 +257,8 @@ static void print_fold(FILE *out, const json_t *report)
     if (json_array_size(json_object_get(fold, "live_replicas_compared")) == 0)
         fprintf(out, LABEL "how far replicas differ is not known: one ran, or none had inputs in one operation\n", "");
     json_array_foreach(json_object_get(fold, "live_replicas_compared"), i, row)
-        fprintf(out, LABEL "%s of %s: inputs of the replicas that ran are %.3g %% apart (%lld of %lld differ)\n", "", text(row, "op"),
-                text(row, "datatype"), 100 * json_number_value(json_object_get(row, "difference")),
+        fprintf(out, LABEL "%s of %s: inputs of the replicas that ran are %.3g %% apart (%lld of %lld differ)\n", "", text(row, "op") ? text(row, "op") : "?",
+                text(row, "datatype") ? text(row, "datatype") : "?", 100 * json_number_value(json_object_get(row, "difference")),
                 (long long)json_integer_value(json_object_get(row, "differed")),
                 (long long)json_integer_value(json_object_get(row, "compared")));
 }
@@ -295,9 +295,13 @@ void report_print(FILE *out, const json_t *report)
     print_exit(out, report);
 }
 
-/* list[index] = value, the gap before it filled with nulls. */
-static void set_at(json_t *object, const char *rank, size_t index, double value)
+/* list[index] = value, the gap before it filled with nulls; not if that takes more than is left of *room. */
+static bool set_at(json_t *object, const char *rank, size_t index, double value, size_t *room)
 {
+    size_t have = json_array_size(json_object_get(object, rank)), more = index >= have ? index + 1 - have : 0;
+    if (more > *room)
+        return false;
+    *room -= more;
     json_t *list = json_object_get(object, rank);
     if (!list) {
         list = json_array();
@@ -307,6 +311,7 @@ static void set_at(json_t *object, const char *rank, size_t index, double value)
         json_array_append_new(list, json_null());
     /* jansson cannot hold infinities; a diverged loss is null, as in the lists of other tools. */
     json_array_set_new(list, index, isfinite(value) ? json_real(value) : json_null());
+    return true;
 }
 
 static int compare_ranks(const void *a, const void *b)
@@ -334,6 +339,7 @@ static json_t *sorted_by_rank(json_t *object)
 }
 
 #define MAX_ITERATION 1000000u
+#define MAX_VALUES    ((size_t)1 << 24) /* of all ranks: a line must not take memory as it likes */
 
 int report_add_losses(json_t *report, const char *path, struct prism_error *err)
 {
@@ -342,7 +348,7 @@ int report_add_losses(json_t *report, const char *path, struct prism_error *err)
         return prism_error_set(err, PRISM_EXIT_USAGE, "--losses-from: cannot read %s: %s", path, strerror(errno));
     json_t *losses = json_object(), *norms = json_object();
     char *line = NULL;
-    size_t cap = 0;
+    size_t cap = 0, room = MAX_VALUES;
     int used = 0;
     while (getline(&line, &cap, in) > 0) {
         unsigned rank, iteration;
@@ -353,9 +359,10 @@ int report_add_losses(json_t *report, const char *path, struct prism_error *err)
             continue;
         char key[16];
         snprintf(key, sizeof(key), "%u", rank);
-        set_at(losses, key, iteration, loss);
+        if (!set_at(losses, key, iteration, loss, &room))
+            continue;
         if (got == 4)
-            set_at(norms, key, iteration, norm);
+            set_at(norms, key, iteration, norm, &room);
         used++;
     }
     free(line);

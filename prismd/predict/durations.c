@@ -12,7 +12,8 @@
 #include "coll/types.h"
 #include "common/file.h"
 
-#define FILE_LIMIT (256u << 20)
+#define FILE_LIMIT  (256u << 20)
+#define SECONDS_MAX 1e6 /* of an operation that is believed */
 
 struct key {
     uint64_t parts; /* hash */
@@ -244,7 +245,8 @@ static int take_entry(struct durations *d, json_t *item)
     struct key key;
     if (json_unpack(item, "{s:I, s:I, s:s, s:s, s:I, s:o}", "communicator", &comm, "operations", &nparts, "signature",
                     &signature, "first", &first, "bytes", &bytes, "samples", &samples) ||
-        sscanf(signature, "%16" SCNx64, &key.parts) != 1 || !json_is_array(samples) || comm < 0 || nparts < 0)
+        sscanf(signature, "%16" SCNx64, &key.parts) != 1 || !json_is_array(samples) || comm < 0 || comm > UINT32_MAX || nparts < 0 ||
+        nparts > UINT32_MAX || bytes < 0)
         return -1;
     key.comm = (uint32_t)comm;
     key.nparts = (uint32_t)nparts;
@@ -255,9 +257,10 @@ static int take_entry(struct durations *d, json_t *item)
         return -1;
     add(d, key, (uint8_t)op, (uint64_t)bytes, &number);
     for (size_t i = 0; i < json_array_size(samples); i++) {
-        if (!json_is_number(json_array_get(samples, i)))
+        double seconds = json_is_number(json_array_get(samples, i)) ? json_number_value(json_array_get(samples, i)) : -1;
+        if (!(seconds >= 0 && seconds < SECONDS_MAX))
             return -1;
-        durations_add(d, number, (int64_t)(json_number_value(json_array_get(samples, i)) * 1e9 + 0.5));
+        durations_add(d, number, (int64_t)(seconds * 1e9 + 0.5));
     }
     return 0;
 }
@@ -273,7 +276,7 @@ struct durations *durations_load(const char *path, struct prism_error *err)
         return d;
     if (!(rc = file_read(path, FILE_LIMIT, &b, err)) && (!(root = json_loadb((char *)b.data, b.len, 0, NULL)) ||
         json_unpack(root, "{s:s, s:i, s:o}", "format", &format, "version", &version, "durations", &list) ||
-        strcmp(format, "prism-durations") != 0 || version != 1))
+        strcmp(format, "prism-durations") != 0 || version != 1 || !json_is_array(list)))
         rc = -1;
     for (size_t i = 0; !rc && i < json_array_size(list); i++)
         rc = take_entry(d, json_array_get(list, i));

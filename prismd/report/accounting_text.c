@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define MARK        "prism:"
+#define LARGEST     1e15 /* of a value that is believed */
 #define SANDBOX_MAX 256 /* as spank/policy.h's */
 
 double accounting_gpu_hours(const struct accounting_record *r)
@@ -111,7 +112,7 @@ double accounting_number(const char *part, const char *key)
     if (!accounting_value(part, key, text, sizeof text) || !*text)
         return NAN;
     double value = strtod(text, &end);
-    return *end ? NAN : value;
+    return *end || !(fabs(value) < LARGEST) ? NAN : value; /* a comment is the user's to spoil, sums are everyone's */
 }
 
 /* --- merging --- */

@@ -112,8 +112,13 @@ static void on_disk(void **state)
     assert_non_null(again);
     check(again);
     durations_destroy(again);
+#define FILE_OF(list) "{\"format\":\"prism-durations\",\"version\":1,\"durations\":" list "}"
+#define ENTRY(comm, bytes, sample)                                                                                               \
+    FILE_OF("[{\"communicator\":" comm ",\"operations\":1,\"signature\":\"1\",\"first\":\"AllReduce\",\"bytes\":" bytes      \
+            ",\"samples\":[" sample "]}]")
     static const char *const bad[] = {"", "[]", "{\"format\":\"prism-durations\",\"version\":2,\"durations\":[]}",
-                                      "{\"format\":\"prism-durations\",\"version\":1,\"durations\":[{}]}"};
+                                      FILE_OF("[{}]"), FILE_OF("3"), ENTRY("4294967296", "1", "1"), ENTRY("1", "-1", "1"),
+                                      ENTRY("1", "1", "-1"), ENTRY("1", "1", "1e300")};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         write_text(path, bad[i]);
         assert_null(durations_load(path, &err));

@@ -18,6 +18,8 @@ $(eval $(call fuzz_target,messages,coll graph common,$(GRAPH_LINK)))
 $(B)/test/fuzz_messages: $(call objects,prismd,ranks/dispatch.c capture/membership.c capture/registry.c capture/channel.c capture/collective.c capture/capture.c capture/record.c capture/synthetic.c replay/align.c)
 $(eval $(call fuzz_target,hub,common,-lm,-Ilib/abi -Wno-missing-prototypes))
 $(B)/test/fuzz_hub: $(call objects,lib/softgpu/nccl,hub_match.c hub_data.c hub_time.c model.c reduce.c types.c)
+$(eval $(call fuzz_target,reports,common,-ljansson -lm))
+$(B)/test/fuzz_reports: $(call objects,prismd,capture/hang_file.c cli/acct_text.c cli/format.c cli/report_text.c report/accounting_text.c)
 $(eval $(call test_program,plain_graph,tests/fuzz,plain_graph.c,graph common,$(GRAPH_LINK),-I.))
 
 .PHONY: fuzz-targets fuzz

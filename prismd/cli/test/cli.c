@@ -105,6 +105,21 @@ static void test_losses(void **state)
     json_decref(report);
 }
 
+/* A line takes memory up to its iteration: not any number of such lines. */
+static void test_losses_are_bounded(void **state)
+{
+    char path[] = "/tmp/prism-cli-XXXXXX";
+    int fd = mkstemp(path);
+    json_t *report = json_object();
+    struct prism_error err = { 0 };
+    for (int i = 0; i < 40; i++)
+        assert_true(dprintf(fd, "rank %d iteration 999999 loss 1\n", i) > 0);
+    close(fd);
+    assert_int_equal(report_add_losses(report, path, &err), 16);
+    unlink(path);
+    json_decref(report);
+}
+
 static void test_report_tolerates_what_is_missing(void **state)
 {
     static const char *const reports[] = {
@@ -146,6 +161,7 @@ int main(void)
         cmocka_unit_test(test_median),
         cmocka_unit_test(test_options),
         cmocka_unit_test(test_losses),
+        cmocka_unit_test(test_losses_are_bounded),
         cmocka_unit_test(test_report_tolerates_what_is_missing),
         cmocka_unit_test(test_groups_to_measure),
     };
