@@ -182,6 +182,8 @@ static void on_server_fence(struct daemon *d, uint32_t server, struct bytes_read
     uint32_t n;
     uint32_t *ranks = get_ranks(r, &n);
     struct pmix_fence members = {.ranks = ranks, .nranks = n};
+    if (ranks)
+        pmix_fence_sort(ranks, n);
     for (uint32_t k = px.world.first[server]; ranks && k < px.world.end[server]; k++)
         if (px.world.server[k] == server && pmix_fence_has(&members, k))
             px.passed[k]++;

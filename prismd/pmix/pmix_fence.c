@@ -9,6 +9,11 @@ static int by_number(const void *a, const void *b)
     return *x < *y ? -1 : *x > *y;
 }
 
+void pmix_fence_sort(uint32_t *ranks, uint32_t nranks)
+{
+    qsort(ranks, nranks, sizeof *ranks, by_number);
+}
+
 static struct pmix_fence *new_fence(const struct pmix_world *w, const uint32_t *ranks, uint32_t nranks)
 {
     struct pmix_fence *f = calloc(1, sizeof *f);
@@ -16,7 +21,7 @@ static struct pmix_fence *new_fence(const struct pmix_world *w, const uint32_t *
         abort();
     f->nranks = nranks;
     memcpy(f->ranks, ranks, nranks * sizeof *ranks);
-    qsort(f->ranks, nranks, sizeof *f->ranks, by_number);
+    pmix_fence_sort(f->ranks, nranks);
     return f;
 }
 

@@ -49,6 +49,8 @@ struct pmix_fence *pmix_fence_enter(struct pmix_fences *f, uint32_t server, cons
  * ended without entering. */
 struct pmix_fence *pmix_fence_complete(struct pmix_fences *f, bool *lost);
 bool pmix_fence_has(const struct pmix_fence *f, uint32_t rank);
+/* As struct pmix_fence has them; a program lists them as it likes. */
+void pmix_fence_sort(uint32_t *ranks, uint32_t nranks);
 void pmix_fence_destroy(struct pmix_fence *f, uint32_t servers);
 void pmix_fences_clear(struct pmix_fences *f);
 
