@@ -17,6 +17,13 @@ struct job {
     double elapsed, gpus, licences;
 };
 
+/* A name with a delimiter in it moves fields: what is no sensible number is none. */
+static double number_of(const char *text)
+{
+    double value = strtod(text, NULL);
+    return value >= 0 && value < 1e15 ? value : 0;
+}
+
 /* "cpu=1,gres/gpu=4,license/prism_gpu=64": the number of one of them; 0 = none. */
 static double tres_of(const char *tres, const char *name)
 {
@@ -24,7 +31,7 @@ static double tres_of(const char *tres, const char *name)
     for (const char *p = tres; *p;) {
         size_t item = strcspn(p, ",");
         if (item > len && memcmp(p, name, len) == 0 && p[len] == '=')
-            return strtod(p + len + 1, NULL);
+            return number_of(p + len + 1);
         p += item + (p[item] == ',');
     }
     return 0;
@@ -47,7 +54,7 @@ static bool next_job(char **at, struct job *job)
     job->part = accounting_find(job->field[COMMENT]);
     if (!job->part)
         job->part = accounting_find(job->field[ADMIN]);
-    job->elapsed = strtod(job->field[ELAPSED], NULL);
+    job->elapsed = number_of(job->field[ELAPSED]);
     job->gpus = tres_of(job->field[TRES], "gres/gpu");
     job->licences = tres_of(job->field[TRES], "license/prism_gpu");
     if (job->licences == 0)

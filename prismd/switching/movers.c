@@ -146,8 +146,8 @@ static int make_resident(struct mover *m, const struct mover_message *ready)
 {
     const struct conf *c = m->daemon->conf;
     struct resident_setting set = {.ranks = m->ranks, .seed = c->eviction_seed};
-    set.capacity = c->device_memory ? c->device_memory : ready->bytes - ready->total / SAFETY;
-    uint64_t own = ready->total - ready->bytes;
+    uint64_t spare = ready->total / SAFETY, own = ready->total - ready->bytes;
+    set.capacity = c->device_memory ? c->device_memory : ready->bytes > spare ? ready->bytes - spare : 0;
     set.context = c->context_bytes != UINT64_MAX ? c->context_bytes : ready->flag ? own : CONTEXT_BYTES;
     if (set.context * m->ranks >= set.capacity)
         return daemon_fail(m->daemon, PRISM_EXIT_UNSUPPORTED,

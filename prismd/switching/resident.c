@@ -399,6 +399,12 @@ static void learn_capacity(struct resident *s, uint64_t bytes)
         s->set.capacity = now;
 }
 
+/* No device has as much, so it is refused, and no sum of it wraps. */
+static uint64_t believed(uint64_t bytes)
+{
+    return bytes < 1ull << 60 ? bytes : 1ull << 60;
+}
+
 static void take_want(struct resident *s, struct guest *g, const struct mover_message *m, int64_t now)
 {
     progress(s, now);
@@ -406,8 +412,8 @@ static void take_want(struct resident *s, struct guest *g, const struct mover_me
         g->needs = true;
     } else {
         g->wants = true;
-        g->want = m->bytes;
-        g->least = m->total ? m->total : m->bytes;
+        g->want = believed(m->bytes);
+        g->least = believed(m->total ? m->total : m->bytes);
         g->want_flag = m->flag;
         if (m->flag && g->place == IN && held(s) <= least_held(s, g)) {
             refuse(s, g, now); /* it is alone already */
@@ -422,6 +428,8 @@ static void take_want(struct resident *s, struct guest *g, const struct mover_me
 
 static void take_evicted(struct resident *s, struct guest *g, const struct mover_message *m, int64_t now)
 {
+    if (g->place != LEAVING)
+        return;
     g->place = OUT;
     g->out_ns = now;
     s->counts.bytes_out += m->bytes;
@@ -432,6 +440,8 @@ static void take_evicted(struct resident *s, struct guest *g, const struct mover
 
 static void take_restored(struct resident *s, struct guest *g, const struct mover_message *m, int64_t now)
 {
+    if (g->place != COMING)
+        return;
     g->place = IN;
     g->restored_ns = now;
     g->settled = g->needs = false;

@@ -22,6 +22,8 @@ $(eval $(call fuzz_target,reports,common,-ljansson -lm))
 $(B)/test/fuzz_reports: $(call objects,prismd,capture/hang_file.c cli/acct_text.c cli/format.c cli/report_text.c report/accounting_text.c)
 $(eval $(call fuzz_target,pmix,common,-lxxhash -levent_core))
 $(B)/test/fuzz_pmix: $(call objects,prismd,pmix/pmix.c pmix/pmix_fence.c pmix/pmix_log.c pmix/pmix_values.c)
+$(eval $(call fuzz_target,switching,proto common))
+$(B)/test/fuzz_switching: $(call objects,prismd,switching/resident.c)
 $(eval $(call test_program,plain_graph,tests/fuzz,plain_graph.c,graph common,$(GRAPH_LINK),-I.))
 
 .PHONY: fuzz-targets fuzz
