@@ -44,7 +44,7 @@ bool gloo_names_group(const void *bytes, size_t len, char *name)
     size_t n = (size_t)(mark - begin) < GLOO_NAME_MAX ? (size_t)(mark - begin) : GLOO_NAME_MAX - 1;
     memcpy(name, begin, n);
     name[n] = '\0';
-    return n > 0;
+    return n > 0 && !memchr(name, '\0', n); /* the library's names are text */
 }
 
 static bool is_live(uint32_t rank, const uint32_t *live, uint32_t nlive)

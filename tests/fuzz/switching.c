@@ -54,7 +54,7 @@ static void on_send(void *arg, uint32_t rank, uint32_t type, uint64_t bytes, uin
         check_promised(s);
     } else if (type == MOVER_GRANT && !flag && bytes) {
         p->granted += bytes;
-        if (p->granted > CAPACITY)
+        if (bytes > CAPACITY || p->granted > CAPACITY)
             abort();
         check_promised(s);
     }
