@@ -15,7 +15,7 @@ PRISMD_SOURCES := conf.c devices.c local.c manifest.c network.c phases.c place.c
 	$(addprefix diagnose/,diagnose.c diagnose_match.c diagnose_wait.c) \
 	$(addprefix report/,accounting.c accounting_text.c report.c result.c) \
 	$(addprefix pmix/,pmix.c pmix_door.c pmix_fence.c pmix_identity.c pmix_log.c pmix_node.c pmix_trace.c pmix_values.c) \
-	$(addprefix link/,credential.c link.c link_setup.c)
+	$(addprefix link/,credential.c greeting.c link.c link_setup.c)
 $(eval $(call static_library,prismd,prismd,$(PRISMD_SOURCES),$(PRISMD_CFLAGS)))
 $(eval $(call program,prismd,prismd,main.c,$(PRISMD_LIBS),$(PRISMD_LINK),$(PRISMD_CFLAGS)))
 $(eval $(call unit_test,prismd_accounting,prismd/test,accounting.c,prismd common,,$(PRISMD_CFLAGS)))

@@ -16,30 +16,16 @@
 #include "common/clock.h"
 #include "common/file.h"
 #include "common/log.h"
+#include "prismd/link/greeting.h"
 #include "prismd/ranks/step.h"
 
-#define KEY_LEN   64 /* hexadecimal */
-#define MAGIC     0x4c6d7350u
-#define HOST_MAX_ 256
-#define CREDENTIAL_MAX 4096
+#define KEY_LEN   GREETING_KEY
+#define HOST_MAX_ GREETING_HOST
+#define CREDENTIAL_MAX GREETING_CREDENTIAL
 #define PINGS     16
 #define CONFIRMED 0x06
 #define GRACE_SECONDS 10 /* for nodes to come that can only be told that it will not work */
 #define LOOK_MS   200 /* between looks whether the run was interrupted */
-
-/* First bytes on every connection, both ways. */
-struct greeting {
-    uint32_t magic, version;
-    uint32_t node, nodes;
-    uint32_t port; /* where the sender listens */
-    uint32_t credential_len;
-    char host[HOST_MAX_];
-    char name[LINK_NAME_MAX]; /* for messages: Slurm's name of the node */
-    char step[96];
-    char release[32]; /* PRISM_VERSION: what is sent later is of one build */
-    char key[KEY_LEN];
-    char credential[CREDENTIAL_MAX];
-};
 
 struct setup {
     const struct conf *conf;
@@ -186,7 +172,7 @@ static int connect_to(const char *host, uint32_t port)
 static void fill_greeting(const struct setup *s, struct greeting *g)
 {
     memset(g, 0, sizeof *g);
-    g->magic = MAGIC;
+    g->magic = GREETING_MAGIC;
     g->version = MSG_VERSION;
     g->node = s->conf->node;
     g->nodes = s->conf->nodes;
@@ -208,21 +194,14 @@ static void fill_greeting(const struct setup *s, struct greeting *g)
 /* Where munge runs here it has to run there too. */
 static int check_greeting(struct setup *s, const struct greeting *mine, struct greeting *g)
 {
-    unsigned diff = 0;
-    for (int i = 0; i < KEY_LEN; i++)
-        diff |= (unsigned)(g->key[i] ^ s->key[i]);
-    g->step[sizeof g->step - 1] = g->host[sizeof g->host - 1] = g->name[sizeof g->name - 1] = 0;
-    g->credential[CREDENTIAL_MAX - 1] = 0;
-    g->release[sizeof g->release - 1] = 0;
-    bool ours = g->version == MSG_VERSION && !strcmp(g->release, step_version);
-    if (!diff && g->magic == MAGIC && !ours) {
+    enum greeting_of whose = greeting_check(mine, g);
+    if (whose == GREETING_ANOTHER_BUILD) {
         s->others++;
         s->other_version = g->version;
         s->other_node = g->node;
         memcpy(s->other_release, g->release, sizeof g->release);
     }
-    if (diff || g->magic != MAGIC || !ours || g->nodes != s->conf->nodes || g->node >= g->nodes ||
-        strcmp(g->step, s->conf->step) || g->credential_len >= CREDENTIAL_MAX || (mine->credential_len && !g->credential_len))
+    if (whose != GREETING_OURS || (mine->credential_len && !g->credential_len))
         return -1;
     return g->credential_len ? link_credential_check(g->credential, s->key) : 0;
 }
@@ -338,9 +317,10 @@ static int hear(struct setup *s, struct caller *c)
     if (c->have < sizeof c->greeting)
         return 0;
     fill_greeting(s, &mine);
+    uint32_t others = s->others;
     int wrong = check_peer(s, &mine, &c->greeting);
-    /* One of another build has the key, too: it shall know why, and not try again. */
-    if (wrong && s->others)
+    /* One of another build has the key, too: it shall know why, and not try again. Nobody else is shown ours, which holds it. */
+    if (wrong && s->others > others)
         full_io(s, c->fd, &mine, sizeof mine, true, c->deadline_ns);
     if (wrong || full_io(s, c->fd, &mine, sizeof mine, true, c->deadline_ns))
         return -1;

@@ -328,6 +328,12 @@ static void another_release_is_named_at_once(void **state)
     int fd = dial(port);
     assert_int_equal(send(fd, greeting, sizeof greeting, MSG_NOSIGNAL), sizeof greeting);
     assert_int_equal(answer(fd, GREETING), GREETING);
+    /* The answer has the key in it: a stranger who comes then gets none. */
+    greeting[KEY] ^= 1;
+    int stranger = dial(port);
+    assert_int_equal(send(stranger, greeting, sizeof greeting, MSG_NOSIGNAL), sizeof greeting);
+    assert_int_equal(answer(stranger, 1), 0);
+    close(stranger);
     struct outcome o = outcome_of(n);
     close(fd);
     assert_int_equal(o.rc, -1);

@@ -25,7 +25,7 @@ $(B)/test/fuzz_pmix: $(call objects,prismd,pmix/pmix.c pmix/pmix_fence.c pmix/pm
 $(eval $(call fuzz_target,switching,proto common))
 $(B)/test/fuzz_switching: $(call objects,prismd,switching/resident.c)
 $(eval $(call fuzz_target,surroundings,c10d common,-levent -lxxhash))
-$(B)/test/fuzz_surroundings: $(call objects,prismd,capture/gloo.c pmix/pmix_door.c ranks/elf.c) $(call objects,lib/preload,launcher.c)
+$(B)/test/fuzz_surroundings: $(call objects,prismd,capture/gloo.c link/greeting.c pmix/pmix_door.c ranks/elf.c) $(call objects,lib/preload,launcher.c)
 $(eval $(call test_program,plain_graph,tests/fuzz,plain_graph.c,graph common,$(GRAPH_LINK),-I.))
 
 .PHONY: fuzz-targets fuzz

@@ -1,5 +1,5 @@
 /* surroundings.c - what comes from around a run: a program's command line (torchrun), its ELF file, its keys in the store
- * (Gloo), a PMIx client's first bytes, names of nodes. The first byte says which; the rest is
+ * (Gloo), a PMIx client's first bytes, another node's greeting, names of nodes. The first byte says which; the rest is
  * the text or the file. */
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +8,7 @@
 #include "common/names.h"
 #include "preload/launcher.h"
 #include "prismd/capture/gloo.h"
+#include "prismd/link/greeting.h"
 #include "prismd/pmix/pmix_door.h"
 #include "prismd/ranks/elf.h"
 #include "tests/fuzz/fuzz.h"
@@ -15,7 +16,7 @@
 
 const uint32_t fuzz_unit_runs = 100000;
 
-enum kind { LAUNCHER, ELF, GLOO, DOOR, NAMES, KINDS };
+enum kind { LAUNCHER, ELF, GLOO, DOOR, NAMES, HELLO, KINDS };
 
 #define ARGUMENTS 32
 
@@ -84,6 +85,33 @@ static void names(const char *text)
     }
 }
 
+static bool same(const char *a, const char *b, size_t n)
+{
+    return strnlen(a, n - 1) == strnlen(b, n - 1) && !memcmp(a, b, strnlen(a, n - 1));
+}
+
+/* The input is what differs from a greeting that is right, so none at all is of us. */
+static void hello(const uint8_t *data, size_t len)
+{
+    struct greeting mine = {.magic = GREETING_MAGIC, .version = 2, .node = 0, .nodes = 3, .host = "h", .name = "n", .step = "12.0",
+                            .release = "0.1.0"}, theirs;
+    memset(mine.key, 'k', sizeof mine.key);
+    theirs = mine;
+    for (size_t i = 0; i < len && i < sizeof theirs; i++)
+        ((uint8_t *)&theirs)[i] ^= data[i];
+    struct greeting sent = theirs;
+    enum greeting_of whose = greeting_check(&mine, &theirs);
+    bool key = !memcmp(sent.key, mine.key, sizeof mine.key) && sent.magic == mine.magic;
+    bool build = sent.version == mine.version && same(sent.release, mine.release, sizeof sent.release);
+    bool ours = sent.nodes == 3 && sent.node < 3 && same(sent.step, mine.step, sizeof sent.step) &&
+                sent.credential_len < sizeof sent.credential;
+    if (whose != (!key ? GREETING_STRANGER : !build ? GREETING_ANOTHER_BUILD : ours ? GREETING_OURS : GREETING_STRANGER))
+        abort();
+    if (strlen(theirs.host) >= sizeof theirs.host || strlen(theirs.name) >= sizeof theirs.name ||
+        strlen(theirs.release) >= sizeof theirs.release || strlen(theirs.credential) >= sizeof theirs.credential)
+        abort();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
     if (!len)
@@ -99,6 +127,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     case GLOO: gloo(data + 1, len - 1); break;
     case DOOR: door(data + 1, len - 1); break;
     case NAMES: names(text); break;
+    case HELLO: hello(data + 1, len - 1); break;
     case KINDS: break;
     }
     free(text);
