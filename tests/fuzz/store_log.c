@@ -1,4 +1,5 @@
-/* store_log.c - store.log: what decodes encodes to the same bytes, and is played to a store among some ranks of a sandbox. */
+/* store_log.c - store.log: what decodes encodes to the same bytes, does not decode with a bit changed, and is played to a
+ * store among some ranks of a sandbox. */
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
@@ -46,6 +47,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     bytes_put(&in, data, len);
     bytes_put_u64(&in, XXH64(data, len, 0));
     struct c10d_log *log = c10d_log_decode(in.data, in.len, NULL);
+    in.data[in.data[in.len - 1] % in.len] ^= 1; /* somewhere in the first bytes, or in the checksum */
+    if (c10d_log_decode(in.data, in.len, NULL))
+        abort();
     bytes_free(&in);
     if (!log)
         return 0;
