@@ -84,9 +84,20 @@ static int load_graph(struct daemon *d, struct prism_error *err)
     return rc;
 }
 
+/* u32 n, n ranks of the world; malloc'ed, NULL: malformed. */
+static uint32_t *get_live(struct bytes_reader *b, uint32_t *n, uint32_t world)
+{
+    *n = bytes_get_u32(b);
+    uint32_t *live = *n <= world ? malloc(*n * sizeof *live + 1) : NULL;
+    for (uint32_t i = 0; live && i < *n; i++)
+        b->bad |= (live[i] = bytes_get_u32(b)) >= world;
+    if (b->bad)
+        free(live);
+    return b->bad ? NULL : live;
+}
+
 static void on_phase(struct daemon *d, uint32_t from, struct bytes_reader *b)
 {
-    (void)from;
     struct local_phase p = {.kind = (enum msg_phase)bytes_get_u32(b), .transport = (enum msg_transport)bytes_get_u32(b)};
     char *host = bytes_get_string(b);
     uint32_t port = bytes_get_u32(b);
@@ -94,8 +105,7 @@ static void on_phase(struct daemon *d, uint32_t from, struct bytes_reader *b)
     int refusal = (int)bytes_get_u32(b);
     char *refused = bytes_get_string(b), *trace = bytes_get_string(b);
     d->trace_nodes = bytes_get_u32(b);
-    p.nlive = bytes_get_u32(b);
-    const void *live = bytes_get(b, (size_t)p.nlive * sizeof(uint32_t));
+    uint32_t *live = get_live(b, &p.nlive, d->conf->world);
     struct prism_error err = {0};
     if (refused)
         prism_error_set(&d->refusal, refusal, "%s", refused);
@@ -107,16 +117,13 @@ static void on_phase(struct daemon *d, uint32_t from, struct bytes_reader *b)
         free(trace);
     }
     free(refused);
-    if (!live || !host) {
+    if (!live || !host || p.kind < PHASE_CAPTURE || p.kind > PHASE_EMULATE) {
         free(host);
+        free(live);
         daemon_fail(d, PRISM_EXIT_DAEMON, "malformed message from the first node");
         return;
     }
-    uint32_t *copy = malloc(p.nlive * sizeof *copy + 1); /* aligned */
-    if (!copy)
-        abort();
-    memcpy(copy, live, p.nlive * sizeof *copy);
-    p.live = copy;
+    p.live = live;
     if (d->conf->node) {
         store_destroy(d->store);
         d->store = store_remote(d, host, (uint16_t)port);
@@ -128,7 +135,7 @@ static void on_phase(struct daemon *d, uint32_t from, struct bytes_reader *b)
     }
     free(host);
     local_begin(d, &p, report_local);
-    free(copy);
+    free(live);
 }
 
 static void on_quit(struct daemon *d, uint32_t from, struct bytes_reader *b)

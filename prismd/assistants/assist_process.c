@@ -82,12 +82,16 @@ static void take_answers(struct assistant *a)
 {
     struct evbuffer *in = bufferevent_get_input(a->channel);
     struct order_header h;
-    while (evbuffer_copyout(in, &h, sizeof h) == (ev_ssize_t)sizeof h && evbuffer_get_length(in) >= h.size) {
-        void *answer = h.size >= sizeof h && h.size <= ANSWER_MAX ? malloc(h.size) : NULL;
-        if (!answer) {
+    while (evbuffer_copyout(in, &h, sizeof h) == (ev_ssize_t)sizeof h) {
+        if (h.size < sizeof h || h.size > ANSWER_MAX) { /* not waited for */
             daemon_fail(a->daemon, PRISM_EXIT_DAEMON, "assistant %u: malformed answer", a->number);
             return;
         }
+        if (evbuffer_get_length(in) < h.size)
+            return;
+        void *answer = malloc(h.size);
+        if (!answer)
+            abort();
         evbuffer_remove(in, answer, h.size);
         take_answer(a, answer);
         free(answer);
