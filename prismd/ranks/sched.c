@@ -143,8 +143,22 @@ void sched_blocked(struct daemon *d, struct rank *r)
     movers_look(d, r);
 }
 
+/* A gate of it has been served and is not held. */
+static bool is_let_go(const struct rank *r)
+{
+    for (uint32_t s = 0; s < r->nstreams; s++)
+        if (r->streams[s] && r->streams[s]->arrived && !r->streams[s]->pending && !is_held(r->streams[s]))
+            return true;
+    return false;
+}
+
+/* Its host, if it waits for streams, waits on. */
 void sched_arrived(struct daemon *d, struct rank *r)
 {
+    if (r->state == RANK_RUNNING && r->host_waits == HOST_IN_SYNC && !is_let_go(r)) {
+        leave_running(r, RANK_BLOCKED);
+        fill(d);
+    }
     movers_look(d, r);
 }
 

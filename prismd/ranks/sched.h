@@ -2,9 +2,10 @@
  *
  * A thousand ranks on a few cores make progress fastest when few of them run at a time. A rank runs from its start, or
  * from the opening of a gate it waits at, until its host thread blocks (SYNC_ENTER, a communicator being made, waiting
- * in the store) or it has been quiet for SCHED_QUIET_MS: the bound is for speed only, so a rank that is wrongly thought to be running
- * never holds up the others for long. A process that has not become its rank yet is loading programs and libraries without a word: it may be
- * quiet for SCHED_START_MS, so that thousands of ranks start one behind the other and not all at once.
+ * in the store), or a stream stands at its next gate while the host is in a synchronisation, or it has been quiet for SCHED_QUIET_MS: the
+ * bound is for speed only, so a rank that is wrongly thought to be running never holds up the others for long. A process that has not
+ * become its rank yet is loading programs and libraries without a word: it may be quiet for SCHED_START_MS, so that thousands of ranks
+ * start one behind the other and not all at once.
  */
 #ifndef PRISM_PRISMD_SCHED_H
 #define PRISM_PRISMD_SCHED_H
