@@ -80,7 +80,8 @@ static void put_number(json_t *to, const char *name, double value)
 
 static void put_text(json_t *to, const char *name, const char *text)
 {
-    json_object_set_new(to, name, json_string(text) ? json_string(text) : json_string("(not UTF-8)"));
+    json_t *value = json_string(text);
+    json_object_set_new(to, name, value ? value : json_string("(not UTF-8)"));
 }
 
 static json_t *results_json(const char *part)
