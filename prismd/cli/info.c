@@ -98,9 +98,11 @@ static void count_payloads(const char *dir, const struct trace_manifest *m, stru
 static json_t *strings(char *const *list)
 {
     json_t *out = json_array();
-    for (; list && *list; list++)
+    for (; list && *list; list++) {
         /* Arguments are bytes; those that are no UTF-8 cannot be in JSON. */
-        json_array_append_new(out, json_string(*list) ? json_string(*list) : json_string("(not UTF-8)"));
+        json_t *text = json_string(*list);
+        json_array_append_new(out, text ? text : json_string("(not UTF-8)"));
+    }
     return out;
 }
 
