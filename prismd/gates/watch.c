@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/array.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "prismd/gates/board.h"
@@ -52,17 +53,6 @@ static struct region_slot *slot_of(const struct group *g)
     return (struct region_slot *)g->rank->region + g->slot;
 }
 
-static void *grow(void *array, size_t n, size_t *cap, size_t size)
-{
-    if (n < *cap)
-        return array;
-    *cap = *cap ? *cap * 2 : 64;
-    array = realloc(array, *cap * size);
-    if (!array)
-        abort();
-    return array;
-}
-
 void watch_ring(struct watch *w)
 {
     __atomic_add_fetch(&w->doorbell, 1, __ATOMIC_RELEASE);
@@ -78,7 +68,7 @@ static void ring(struct watch *w)
 
 static void heap_push(struct watch *w, struct group *g)
 {
-    w->due = grow(w->due, w->ndue, &w->due_cap, sizeof *w->due);
+    w->due = array_room(w->due, w->ndue, &w->due_cap, sizeof *w->due);
     size_t i = w->ndue++;
     while (i && w->due[(i - 1) / 2]->open_at_ns > g->open_at_ns) {
         w->due[i] = w->due[(i - 1) / 2];
@@ -115,7 +105,7 @@ static struct group *heap_pop(struct watch *w)
 
 static void add_head(struct watch *w, struct group *g)
 {
-    w->heads = grow(w->heads, w->nheads, &w->heads_cap, sizeof *w->heads);
+    w->heads = array_room(w->heads, w->nheads, &w->heads_cap, sizeof *w->heads);
     g->head = w->nheads;
     w->heads[w->nheads++] = g;
 }
@@ -224,7 +214,7 @@ void watch_write_at(struct watch *w, uint32_t *word, uint32_t value, int64_t ns)
         raise_word(word, value);
         return;
     }
-    w->writes = grow(w->writes, w->nwrites, &w->writes_cap, sizeof *w->writes);
+    w->writes = array_room(w->writes, w->nwrites, &w->writes_cap, sizeof *w->writes);
     w->writes[w->nwrites++] = (struct timed_write){word, value, ns};
     ring(w);
 }

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
+
 struct player {
     struct graph_run *run;
     struct watch *beside;
@@ -14,9 +16,9 @@ struct player {
     bool stop, begun;
     int64_t t0_ns;
     struct player_arrival *arrivals; /* owned; not played yet, in order */
-    uint32_t narrivals, arrivals_cap;
+    size_t narrivals, arrivals_cap;
     struct player_release *releases; /* owned; not taken yet */
-    uint32_t nreleases, releases_cap;
+    size_t nreleases, releases_cap;
     struct prism_error err;
 };
 
@@ -30,17 +32,6 @@ bool player_plays_long(const struct graph *g, const uint32_t *as)
         if (!as || as[i] == i)
             nodes += g->ranks[i].nnodes / (g->ranks[i].niterations + 1u);
     return nodes > PLAYS_LONG;
-}
-
-static void *grow(void *array, uint32_t n, uint32_t *cap, size_t size)
-{
-    if (n < *cap)
-        return array;
-    *cap = *cap ? *cap * 2 : 64;
-    array = realloc(array, *cap * size);
-    if (!array)
-        abort();
-    return array;
 }
 
 static void play(struct player *p, const struct player_arrival *a)
@@ -63,11 +54,11 @@ static void play_all(struct player *p)
 {
     while (p->narrivals && !p->stop) {
         struct player_arrival *list = p->arrivals;
-        uint32_t n = p->narrivals;
+        size_t n = p->narrivals;
         p->arrivals = NULL;
         p->narrivals = p->arrivals_cap = 0;
         pthread_mutex_unlock(&p->lock);
-        for (uint32_t i = 0; i < n; i++)
+        for (size_t i = 0; i < n; i++)
             play(p, &list[i]);
         free(list);
         pthread_mutex_lock(&p->lock);
@@ -127,7 +118,7 @@ void player_destroy(struct player *p)
     pthread_mutex_unlock(&p->lock);
     if (p->beside)
         pthread_join(p->thread, NULL);
-    for (uint32_t i = 0; i < p->narrivals; i++)
+    for (size_t i = 0; i < p->narrivals; i++)
         free(p->arrivals[i].parts);
     free(p->arrivals);
     free(p->releases);
@@ -153,7 +144,7 @@ static int failed(const struct player *p, struct prism_error *err)
 int player_arrive(struct player *p, const struct player_arrival *a, struct prism_error *err)
 {
     pthread_mutex_lock(&p->lock);
-    p->arrivals = grow(p->arrivals, p->narrivals, &p->arrivals_cap, sizeof *p->arrivals);
+    p->arrivals = array_room(p->arrivals, p->narrivals, &p->arrivals_cap, sizeof *p->arrivals);
     p->arrivals[p->narrivals++] = *a;
     if (p->beside)
         pthread_cond_signal(&p->more);
@@ -185,7 +176,7 @@ int player_begin(struct player *p, int64_t t0_ns, struct prism_error *err)
 void player_released(struct player *p, const struct player_release *r)
 {
     pthread_mutex_lock(&p->lock);
-    p->releases = grow(p->releases, p->nreleases, &p->releases_cap, sizeof *p->releases);
+    p->releases = array_room(p->releases, p->nreleases, &p->releases_cap, sizeof *p->releases);
     p->releases[p->nreleases++] = *r;
     pthread_mutex_unlock(&p->lock);
     watch_ring(p->beside);
