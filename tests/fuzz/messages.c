@@ -1,7 +1,6 @@
 /* messages.c - what prismd is told in capture: datagrams of two ranks and messages of another node, through dispatch, registry,
  * channel and collective as they are; the rest of the daemon is stood in for below. The input: records of u8 from (even:
  * rank 0 or 1, odd: a link message, the rest of the number is its type), u16 length, bytes. */
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +18,7 @@
 #include "prismd/ranks/sched.h"
 #include "prismd/store.h"
 #include "prismd/gates/watch.h"
+#include "tests/fuzz/daemon_double.h"
 #include "tests/fuzz/fuzz.h"
 #include "trace/payload.h"
 
@@ -30,19 +30,6 @@ const uint32_t fuzz_unit_runs = 30000;
 /* ---- The rest of the daemon ---- */
 
 static link_handler handlers[LINK_TYPES];
-
-int daemon_fail(struct daemon *d, int code, const char *fmt, ...)
-{
-    char text[4096];
-    va_list args;
-    va_start(args, fmt);
-    vsnprintf(text, sizeof text, fmt, args);
-    va_end(args);
-    if (!d->failure.code)
-        d->failure.code = code;
-    d->stopping = true;
-    return -1;
-}
 
 void link_on(enum link_type type, link_handler handler)
 {

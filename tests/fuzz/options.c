@@ -9,6 +9,7 @@
 #include "policy.h"
 #include "script.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/text.h"
 
 const uint32_t fuzz_unit_runs = 300000;
 
@@ -116,11 +117,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
     if (!len)
         return 0;
-    char *text = malloc(len); /* exactly, so that a byte too far is noticed */
-    if (!text)
-        abort();
-    memcpy(text, data + 1, len - 1);
-    text[len - 1] = '\0';
+    char *text = fuzz_text(data + 1, len - 1);
     run_one((enum target)(data[0] % TARGETS), text, len - 1);
     free(text);
     return 0;

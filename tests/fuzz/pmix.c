@@ -2,7 +2,6 @@
  * nodes, through pmix.c, values, fences and log as they are. The input: u8 phase (even: capture, all ranks run; odd:
  * emulation of three), then records of u8 from (even: a server of this node, number in bits 1-2 and type in bits 3-5; odd:
  * another node's message, type in bits 3-5), u16 length, bytes. */
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +15,7 @@
 #include "prismd/pmix/pmix_private.h"
 #include "prismd/pmix/pmix_trace.h"
 #include "prismd/ranks/tasks.h"
+#include "tests/fuzz/daemon_double.h"
 #include "tests/fuzz/fuzz.h"
 
 const uint32_t fuzz_unit_runs = 60000;
@@ -31,19 +31,6 @@ static volatile uint8_t read_bytes; /* so that every byte handed on is read */
 struct pmix_node {
     bool started;
 };
-
-int daemon_fail(struct daemon *d, int code, const char *fmt, ...)
-{
-    char text[4096];
-    va_list args;
-    va_start(args, fmt);
-    vsnprintf(text, sizeof text, fmt, args);
-    va_end(args);
-    if (!d->failure.code)
-        d->failure.code = code;
-    d->stopping = true;
-    return -1;
-}
 
 void link_on(enum link_type type, link_handler f)
 {

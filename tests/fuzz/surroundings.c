@@ -12,6 +12,7 @@
 #include "prismd/pmix/pmix_door.h"
 #include "prismd/ranks/elf.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/text.h"
 #include "tests/fuzz/path.h"
 
 const uint32_t fuzz_unit_runs = 100000;
@@ -116,11 +117,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
     if (!len)
         return 0;
-    char *text = malloc(len); /* exactly, so that a byte too far is noticed */
-    if (!text)
-        abort();
-    memcpy(text, data + 1, len - 1);
-    text[len - 1] = '\0';
+    char *text = fuzz_text(data + 1, len - 1);
     switch ((enum kind)(*data % KINDS)) {
     case LAUNCHER: launcher(text); break;
     case ELF: elf(data + 1, len - 1); break;
