@@ -1,0 +1,179 @@
+/* player.c - a graph played by the caller and by a thread of its own: the same ends, and errors that are told. */
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "graph/feeds.h"
+#include "prismd/daemon.h"
+#include "prismd/replay/player.h"
+
+#define GROUPS 200
+#define STEP   10000
+
+struct fixture {
+    struct daemon daemon;
+    struct watch *watch;
+    struct graph *g;
+    struct player *player;
+    int64_t ends[GROUPS];
+    uint32_t nends;
+};
+
+static double duration(void *ctx, const struct graph *g, uint32_t comm, int32_t p, const struct graph_part *parts, uint32_t nparts)
+{
+    return 100;
+}
+
+static bool eager(void *ctx, uint64_t bytes)
+{
+    return false;
+}
+
+static void keep(struct fixture *f, const struct player_release *r)
+{
+    assert_int_equal(r->rank, 0);
+    assert_int_equal(r->ordinal, f->nends);
+    f->ends[f->nends++] = r->end_ns;
+}
+
+static void on_release(void *ctx, uint32_t rank, uint32_t comm, uint32_t ordinal, int64_t started_ns, int64_t end_ns)
+{
+    struct fixture *f = ctx;
+    struct player_release r = {rank, comm, ordinal, started_ns, end_ns};
+    if (f->player && player_is_beside(f->player))
+        player_released(f->player, &r);
+    else
+        keep(f, &r);
+}
+
+/* Rank 0 is live; rank 1 computes 1,000 ns before each all-reduce. */
+static void make(struct fixture *f, bool beside)
+{
+    static const uint8_t external[2] = {1, 0};
+    const int32_t members[2] = {0, 1};
+    memset(f, 0, sizeof *f);
+    pthread_mutex_init(&f->daemon.lock, NULL);
+    f->g = graph_create(2, 8);
+    int comm = graph_add_comm(f->g, members, 2);
+    for (uint32_t r = 0; r < 2; r++) {
+        assert_int_equal(graph_set_member(f->g, r, 0, comm, (int32_t)r), 0);
+        for (uint32_t i = 0; i < GROUPS; i++) {
+            struct graph_node n = {.kind = GRAPH_COMM, .ordinal = i};
+            struct graph_part p = {.op = GRAPH_OP_ALLREDUCE, .datatype = 7, .peer = -1, .count = 4};
+            assert_int_equal(graph_add_node(f->g, r, &n, &p, 1), 0);
+        }
+        graph_alloc_works(f->g, r);
+        for (uint32_t i = 0; i < GROUPS; i++)
+            f->g->ranks[r].device_work[i] = 1000;
+    }
+    struct graph_run_ops ops = {duration, eager, on_release, NULL, f, NULL};
+    struct graph_run_options options = {.external = external};
+    struct graph_run *run = graph_run_create(f->g, &ops, &options);
+    assert_non_null(run);
+    f->watch = watch_create(&f->daemon);
+    assert_non_null(f->watch);
+    f->player = player_create(run, beside ? f->watch : NULL);
+    assert_non_null(f->player);
+    assert_int_equal(player_is_beside(f->player), beside);
+}
+
+static void unmake(struct fixture *f)
+{
+    player_destroy(f->player);
+    watch_destroy(f->watch);
+    graph_destroy(f->g);
+    pthread_mutex_destroy(&f->daemon.lock);
+}
+
+static int arrive(struct fixture *f, uint32_t comm, uint32_t ordinal, struct prism_error *err)
+{
+    struct player_arrival a = {.comm = comm, .ordinal = ordinal, .start_ns = (ordinal + 1) * STEP, .nparts = 1};
+    a.parts = malloc(sizeof *a.parts);
+    *a.parts = (struct graph_part){.op = GRAPH_OP_ALLREDUCE, .datatype = 7, .peer = -1, .count = 4};
+    return player_arrive(f->player, &a, err);
+}
+
+/* Takes until so many ends are known or an error is told: what take said last. */
+static int64_t take_until(struct fixture *f, uint32_t n, struct prism_error *err)
+{
+    struct player_release *list;
+    for (;;) {
+        int64_t taken = player_take(f->player, &list, err);
+        for (int64_t i = 0; i < taken; i++)
+            keep(f, &list[i]);
+        free(list);
+        if (taken < 0 || f->nends >= n)
+            return taken;
+        sched_yield();
+    }
+}
+
+/* Half of the groups arrive before the beginning. */
+static void play(bool beside)
+{
+    struct fixture f;
+    struct prism_error err = {0};
+    make(&f, beside);
+    for (uint32_t i = 0; i < GROUPS / 2; i++)
+        assert_int_equal(arrive(&f, 0, i, &err), 0);
+    assert_int_equal(f.nends, 0);
+    assert_int_equal(player_begin(f.player, 0, &err), 0);
+    for (uint32_t i = GROUPS / 2; i < GROUPS; i++)
+        assert_int_equal(arrive(&f, 0, i, &err), 0);
+    assert_true(take_until(&f, GROUPS, &err) >= 0);
+    assert_int_equal(f.nends, GROUPS);
+    for (uint32_t i = 0; i < GROUPS; i++)
+        assert_int_equal(f.ends[i], (i + 1) * STEP + 100);
+    unmake(&f);
+}
+
+static void the_caller_plays(void **state) { play(false); }
+static void a_thread_plays_the_same(void **state) { play(true); }
+
+static void what_the_graph_does_not_know_is_told(void **state)
+{
+    for (int beside = 0; beside < 2; beside++) {
+        struct fixture f;
+        struct prism_error err = {0};
+        make(&f, beside);
+        assert_int_equal(player_begin(f.player, 0, &err), 0);
+        int rc = arrive(&f, 9, 0, &err);
+        assert_true(beside || rc == -1);
+        assert_int_equal(take_until(&f, GROUPS, &err), -1);
+        assert_int_not_equal(err.code, 0);
+        unmake(&f);
+    }
+}
+
+/* What has not been played or taken goes with it. */
+static void destroyed_in_between(void **state)
+{
+    struct fixture f;
+    struct prism_error err = {0};
+    make(&f, true);
+    assert_int_equal(arrive(&f, 0, 0, &err), 0);
+    unmake(&f);
+    make(&f, true);
+    assert_int_equal(player_begin(f.player, 0, &err), 0);
+    for (uint32_t i = 0; i < GROUPS; i++)
+        assert_int_equal(arrive(&f, 0, i, &err), 0);
+    unmake(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_caller_plays),
+        cmocka_unit_test(a_thread_plays_the_same),
+        cmocka_unit_test(what_the_graph_does_not_know_is_told),
+        cmocka_unit_test(destroyed_in_between),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
