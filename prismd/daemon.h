@@ -59,8 +59,8 @@ struct membership {
 };
 
 /* What the rank's host does as far as its messages tell: inside a synchronisation from SYNC_ENTER to the next node, in
- * the making of a communicator until COMM_READY. */
-enum host_waits { HOST_RUNS, HOST_IN_SYNC, HOST_IN_INIT };
+ * the making of a communicator until COMM_READY, in the driver while that sets the device up. */
+enum host_waits { HOST_RUNS, HOST_IN_SYNC, HOST_IN_INIT, HOST_IN_DRIVER };
 
 enum rank_state { RANK_WAITING, RANK_RUNNING, RANK_BLOCKED, RANK_ENDED };
 

@@ -185,6 +185,12 @@ void session_register(size_t end)
     }
 }
 
+static void say_set_up(bool done)
+{
+    struct msg_set_up m = {.h = {MSG_SET_UP, sizeof m}, .done = done};
+    socket_send(&m, sizeof m);
+}
+
 /* activation held */
 static void set_up_cuda(void)
 {
@@ -192,10 +198,12 @@ static void set_up_cuda(void)
     if (missing)
         session_fatal(PRISM_EXIT_UNSUPPORTED, "rank %u: the CUDA driver (libcuda.so.1) is missing or has no %s; CUDA 12 or "
                       "newer is needed", session.rank, missing);
+    say_set_up(false);
     environment_enter();
     enter_context();
     environment_leave();
     session_register(REGION_HEAP_OFFSET);
+    say_set_up(true);
     CUDA_MUST(driver(cuMemHostGetDevicePointer)(&session.region_device, session.region, 0));
     if (session.board) {
         CUDA_MUST(driver(cuMemHostRegister)(session.board, board_size(session.seats), CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_PORTABLE));

@@ -18,7 +18,7 @@
 
 #include <stdint.h>
 
-#define MSG_VERSION 2u
+#define MSG_VERSION 3u
 #define MSG_MAX     (192u * 1024u) /* largest datagram; a group of more parts is sent as NODE + PARTS messages */
 #define MSG_KEY_LEN 32             /* hexadecimal digits of PRISM_KEY */
 #define MSG_UID_LEN 128            /* ncclUniqueId */
@@ -36,6 +36,7 @@ enum msg_type {
     MSG_STORE_PORT, /* local port of a connection to MASTER_ADDR:MASTER_PORT (who wrote what to the store) */
     MSG_FATAL,      /* text: the preload library refuses to go on; prismd ends the run with struct msg_fatal.code */
     MSG_BYE,        /* orderly end of the process (atexit) */
+    MSG_SET_UP,     /* struct msg_set_up: the first CUDA call sets the device up, which the driver does for one process after another */
     /* prismd -> rank */
     MSG_WELCOME = 64, /* with the region's descriptor */
     MSG_REFUSED,
@@ -147,6 +148,12 @@ struct msg_part {
 struct msg_sync_enter {
     struct msg_header h;
     int64_t ns;
+};
+
+struct msg_set_up {
+    struct msg_header h;
+    uint32_t done; /* 0: begins; 1: the context is there and the region registered */
+    uint32_t unused;
 };
 
 /* Device times of a node, CLOCK_MONOTONIC nanoseconds: pre = the stream got there, post = the node had ended. */

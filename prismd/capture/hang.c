@@ -74,7 +74,7 @@ static enum hang_look look_at(const struct daemon *d, const struct rank *r, bool
 {
     bool in_communication;
     *waits = false;
-    if (!r->pid || !standing_everywhere(d->graph, r, &in_communication))
+    if (!r->pid || r->host_waits == HOST_IN_DRIVER || !standing_everywhere(d->graph, r, &in_communication))
         return HANG_MOVES;
     if (!hang.was_in[r->number])
         return HANG_MOVES;

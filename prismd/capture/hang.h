@@ -8,7 +8,7 @@
  *            a socket, a child. Where a rank is only likely stuck, three times as long is waited.
  * Nobody is stuck while any rank has not been started, has a gate that may be opened, or works on its streams: so a rank that
  * waits for its turn or for its memory (sched.h, resident.h) keeps the run from being taken for a hang, and so does a rank
- * that computes. Waiting in the c10d store is likely, not sure.
+ * that computes or whose device the driver sets up, which it does for one process after another (32: more than a minute). Waiting in the c10d store is likely, not sure.
  *
  * Each node looks at its own ranks and tells the coordinator when they are all stuck, and when they are no longer. When all
  * nodes are, the run fails with PRISM_EXIT_HANG: what was recorded is kept as an incomplete trace (graph.bin, and hang.json

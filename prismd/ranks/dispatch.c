@@ -173,7 +173,7 @@ static bool long_enough(const struct msg_header *h, size_t len)
     static const size_t least[] = {
         [MSG_COMM_INIT] = sizeof(struct msg_comm_init), [MSG_COMM_SPLIT] = sizeof(struct msg_comm_split),
         [MSG_COMM_FREE] = sizeof(struct msg_comm_free), [MSG_MEMORY] = sizeof(struct msg_memory),       [MSG_STORE_PORT] = sizeof(struct msg_store_port),
-        [MSG_BYE] = sizeof(struct msg_header),
+        [MSG_BYE] = sizeof(struct msg_header),         [MSG_SET_UP] = sizeof(struct msg_set_up),
     };
     size_t need = h->type < sizeof least / sizeof *least ? least[h->type] : 0;
     return len >= (need ? need : sizeof *h);
@@ -235,6 +235,9 @@ void dispatch_message(struct daemon *d, struct rank *r, const void *data, size_t
         break;
     case MSG_FATAL:
         take_fatal(d, r, data, len);
+        break;
+    case MSG_SET_UP:
+        r->host_waits = ((const struct msg_set_up *)h)->done ? HOST_RUNS : HOST_IN_DRIVER;
         break;
     case MSG_BYE:
         r->bye = true;

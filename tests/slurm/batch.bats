@@ -239,7 +239,7 @@ shell_of_salloc() {
     run timeout 300 salloc "${shape[@]}" --prism-emulate 3>&- <shell
     sed -i '/use_interactive_step/d' "$CLUSTER/etc/slurm.conf"
     timeout 120 scontrol reconfigure 3>&-
-    [ "$status" -eq 5 ]
+    [ "$status" -eq 5 ] || { echo "exit code $status: $output"; false; }
     has "shell 16 node-prism[0-3]"
     has "task 15 of 16"
 }

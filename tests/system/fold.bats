@@ -98,6 +98,13 @@ assert r["calibration"]["ranks"] == 8, r'
     nothing_left
 }
 
+@test "a rank whose device is still being set up will come: the driver makes one context after another" {
+    # Longer than a rank without processor time is waited for (folding.c).
+    SOFTGPU_DEVICES=1 SOFTGPU_CONTEXT_SECONDS=7 capture trace --emulate=8 --layout=tp:2,dp:4 --fold=dp -- "$moetrain" --tp=2 --iterations=1
+    [ "$(ls trace/logs | wc -l)" -eq 2 ]
+    nothing_left
+}
+
 @test "refused: a split that does not say how large its groups are, a dimension that is split, Gloo, a store key of an absent rank" {
     LIMIT=60 run_prism run --emulate=16 --layout=tp:2,dp:4,pp:2 --fold=dp --trace=a --phase=capture -- "$moetrain" --tp=2 --pp=2 --use-split
     refused 69 'ncclCommSplit, which does not say whether .*dp:4.*--prism-sandbox=0,2'

@@ -297,6 +297,7 @@ union message {
     struct msg_node node;
     struct msg_times times;
     struct msg_memory memory;
+    struct msg_set_up set_up;
     struct msg_store_port port;
     struct msg_fatal fatal;
 };
@@ -317,6 +318,10 @@ static void take_message(struct fake *f, uint32_t rank, const union message *m, 
         break;
     case MSG_NODE:
         take_node(r, &m->node);
+        break;
+    case MSG_SET_UP:
+        assert_int_equal(m->set_up.done, r->set_ups);
+        r->set_ups++;
         break;
     case MSG_SYNC_ENTER:
         r->sync_enters++;

@@ -24,7 +24,7 @@ struct fake_rank {
     struct msg_time times[FAKE_NODES];
     uint32_t ntimes;
     uint64_t peak_bytes, live_bytes;
-    uint32_t store_port, hellos, sync_enters, frees;
+    uint32_t store_port, hellos, sync_enters, frees, set_ups;
     uint32_t fatal_code;
     char fatal[1024];
     bool bye;

@@ -69,7 +69,7 @@ static void capture_allreduce(void **state)
         assert_int_equal(r->live_bytes, 0);
         assert_int_equal(r->ntimes, 0);
         assert_int_equal(r->frees, 1);
-        assert_true(r->bye && r->sync_enters >= 2);
+        assert_true(r->bye && r->sync_enters >= 2 && r->set_ups == 2);
         assert_sound(r);
     }
 }

@@ -38,6 +38,7 @@ static CUresult context_create(int device, unsigned flags, struct CUctx_st **out
         return sg_device_get(device) ? CUDA_ERROR_OPERATING_SYSTEM : CUDA_ERROR_INVALID_DEVICE;
     if (!sg_shared_take(opened->shared, sg_profile()->context_bytes, sg_profile()->memory))
         return CUDA_ERROR_OUT_OF_MEMORY;
+    sg_shared_hold(opened->shared, sg_profile()->context_seconds);
     struct CUctx_st *context = all_count < MOST_CONTEXTS ? calloc(1, sizeof(*context)) : NULL;
     if (!context) {
         sg_shared_give(opened->shared, sg_profile()->context_bytes);

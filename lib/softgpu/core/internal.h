@@ -38,6 +38,7 @@ struct sg_profile {
     bool time_slicing;        /* kernels of all processes on a device take turns */
     uint64_t memory;          /* bytes of a device */
     uint64_t context_bytes;   /* device memory that a process's context takes */
+    double context_seconds;   /* of the wall clock: to make one; those of a device are made one after another */
     uint64_t seed;
     int multiprocessors, major, minor;
     int connections;          /* hardware queues: CUDA_DEVICE_MAX_CONNECTIONS */
@@ -66,6 +67,7 @@ void sg_shared_close(struct sg_shared *shared);        /* gives this process's s
 /* Take or give back device memory. False: more than capacity would be in use. */
 bool sg_shared_take(struct sg_shared *shared, uint64_t bytes, uint64_t capacity);
 void sg_shared_give(struct sg_shared *shared, uint64_t bytes);
+void sg_shared_hold(struct sg_shared *shared, double seconds); /* asleep, while no other process does or opens the device */
 uint64_t sg_shared_used(struct sg_shared *shared); /* by all live processes */
 void sg_shared_comm(struct sg_shared *shared, int64_t start_ns, int64_t end_ns);
 /* Nanoseconds of [start_ns, end_ns] during which communication is active. */

@@ -22,7 +22,7 @@ struct option {
 
 enum option_index {
     TIME_SCALE, SEED, FLOPS, BANDWIDTH, LAUNCH, PCIE_BANDWIDTH, PCIE_LATENCY, PEER_BANDWIDTH, OVERLAP, JITTER, MEMORY,
-    CONTEXT_BYTES, TIME_SLICING, GATE_POLL, MULTIPROCESSORS, MAJOR, MINOR, STACK, UNTIMED, OPTIONS
+    CONTEXT_BYTES, CONTEXT_SECONDS, TIME_SLICING, GATE_POLL, MULTIPROCESSORS, MAJOR, MINOR, STACK, UNTIMED, OPTIONS
 };
 
 static struct option options[OPTIONS] = {
@@ -38,6 +38,7 @@ static struct option options[OPTIONS] = {
     [JITTER] = {"device.jitter", NULL, 0.003, OPTION_NUMBER},
     [MEMORY] = {"device.memory", "SOFTGPU_MEMORY", 80.0 * (1ull << 30), OPTION_BYTES},
     [CONTEXT_BYTES] = {"device.context_bytes", NULL, 0, OPTION_BYTES},
+    [CONTEXT_SECONDS] = {"device.context_seconds", "SOFTGPU_CONTEXT_SECONDS", 0, OPTION_NUMBER},
     [TIME_SLICING] = {"device.time_slicing", NULL, 0, OPTION_NUMBER},
     [GATE_POLL] = {"device.gate_poll_max", NULL, 20e-3, OPTION_NUMBER},
     [MULTIPROCESSORS] = {"device.multiprocessors", NULL, 132, OPTION_NUMBER},
@@ -155,6 +156,7 @@ static void load(void)
     profile.jitter = options[JITTER].value;
     profile.memory = (uint64_t)options[MEMORY].value;
     profile.context_bytes = (uint64_t)options[CONTEXT_BYTES].value;
+    profile.context_seconds = options[CONTEXT_SECONDS].value;
     profile.time_slicing = options[TIME_SLICING].value != 0;
     profile.gate_poll_max = positive(GATE_POLL, 1e-3);
     profile.multiprocessors = (int)options[MULTIPROCESSORS].value;

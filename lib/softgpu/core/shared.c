@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "softgpu/core/internal.h"
@@ -173,6 +175,17 @@ static struct state *map_state(int fd)
     if (state->magic != SHARED_MAGIC || state->version != SHARED_VERSION)
         init_state(state);
     return state;
+}
+
+void sg_shared_hold(struct sg_shared *shared, double seconds)
+{
+    if (seconds <= 0)
+        return;
+    int fd = open_locked(shared->path);
+    struct timespec left = {(time_t)seconds, (long)((seconds - floor(seconds)) * 1e9)};
+    while (nanosleep(&left, &left) && errno == EINTR)
+        ;
+    close_locked(fd);
 }
 
 struct sg_shared *sg_shared_open(int node, int index)
