@@ -1,4 +1,5 @@
-/* log.h - one line a message on standard error, "prism: " in front. Never standard output, which is the program's. */
+/* log.h - one line a message on standard error, "prism: " in front. Never standard output, which is the program's.
+ * With PRISM_LOG=debug the time of day (UTC) is in front of that: "05:41:53.120 prism: ". */
 #ifndef PRISM_COMMON_LOG_H
 #define PRISM_COMMON_LOG_H
 

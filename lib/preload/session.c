@@ -168,7 +168,10 @@ static void enter_context(void)
     if (session.context)
         return;
     CUDA_MUST(driver(cuDeviceGet)(&device, 0));
+    int64_t began = clock_now_ns();
     CUDA_MUST(retain_context(device));
+    session.context_ns = clock_now_ns() - began;
+    log_debug("rank %u: context made in %.1f s", session.rank, (double)session.context_ns / 1e9);
     CUDA_MUST(driver(cuCtxSetCurrent)(session.context));
 }
 

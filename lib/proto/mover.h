@@ -17,6 +17,7 @@
  *   DETACH    prismd    mover    rank                         the rank is gone: forget its ranges and copies
  *   READY     mover     prismd   bytes, total, flag           bytes free now and in all on the device; flag 1: a software
  *                                                             GPU, whose memory is the host's own
+ *   CONTEXT   rank      mover -> prismd  rank, ns             it has its context and serves this socket; ns: making the context
  *   WANT      rank      mover -> prismd  rank, bytes, total,  the rank needs `total` more physical memory than granted and
  *                                        flag                 asks for `bytes`, so as not to ask often (total 0: bytes);
  *                                                             flag 1: the device itself refused `bytes` of what is
@@ -46,7 +47,8 @@
  *                                                             for are dropped: the program freed them meanwhile
  *   RESTORED  mover     prismd   rank, bytes, ns              as EVICTED
  *   HOST      mover     prismd   bytes, total, spilled        pinned pool: in use, and pinned in all; bytes written to disk
- *                                                             so far (before every EVICTED and RESTORED)
+ *                                                             so far (before every EVICTED and RESTORED, and when the
+ *                                                             pool has grown); ns: spent on pinning so far
  *   FAILED    any       prismd   text                         cannot go on: prismd ends the run with the text
  *
  * Range numbers are never used twice by a rank. A rank has one WANT of flag 0 or 1 under way at a time; it may come at any
@@ -79,6 +81,7 @@ enum mover_type {
     MOVER_IN,
     MOVER_IN_END,
     MOVER_RESTORED,
+    MOVER_CONTEXT,
     MOVER_HOST,
     MOVER_FAILED,
 };

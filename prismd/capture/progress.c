@@ -8,6 +8,7 @@
 #include "common/log.h"
 #include "graph/fold.h"
 #include "prismd/link/link.h"
+#include "prismd/switching/movers.h"
 
 #define LEAST   65u
 #define TELL_NS (2 * NSEC_PER_SEC)
@@ -170,7 +171,8 @@ void progress_opened(void)
 void progress_tick(struct daemon *d)
 {
     int64_t now = clock_now_ns();
-    if (d->phase != PHASE_CAPTURE || d->stopping || (d->conf->fold ? d->conf->fold->nlive : d->conf->world) < LEAST || now < progress.tell_ns)
+    bool slow = movers_switch() || (d->conf->fold ? d->conf->fold->nlive : d->conf->world) >= LEAST;
+    if (d->phase != PHASE_CAPTURE || d->stopping || !slow || now < progress.tell_ns)
         return;
     progress.tell_ns = now + TELL_NS;
     count(d);

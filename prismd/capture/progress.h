@@ -1,4 +1,5 @@
-/* progress.h - how far capture is: lines of the coordinator, every ten seconds in worlds of more than 64 ranks. */
+/* progress.h - how far capture is: lines of the coordinator, every ten seconds in worlds of more than 64 ranks and where device
+ * memory is switched (movers.h, which then says more). */
 #ifndef PRISM_PRISMD_PROGRESS_H
 #define PRISM_PRISMD_PROGRESS_H
 

@@ -71,10 +71,21 @@ static uint64_t group_leaves(void)
     return least;
 }
 
-uint64_t limit_pinned(unsigned movers)
+static const char *given_limit(void)
 {
     const char *given = getenv("PRISM_HOST_POOL");
+    return given && *given ? given : NULL;
+}
+
+bool limit_is_given(void)
+{
+    return given_limit();
+}
+
+uint64_t limit_pinned(unsigned movers)
+{
+    const char *given = given_limit();
     uint64_t free_now = available(), group = group_leaves();
-    uint64_t all = given && *given ? strtoull(given, NULL, 10) : (free_now < group ? free_now : group) / 10 * 6;
+    uint64_t all = given ? strtoull(given, NULL, 10) : (free_now < group ? free_now : group) / 10 * 6;
     return all / (movers ? movers : 1);
 }

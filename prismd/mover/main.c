@@ -24,7 +24,8 @@
 static uint64_t departures; /* evictions so far: numbers them */
 static uint64_t capacity;   /* what prismd divides among the ranks */
 
-/* Pinned memory is prepared when two more ranks like the largest would overfill the device. */
+/* Pinned memory is prepared when two more ranks like the largest would overfill the device: for what is beyond it, and for three
+ * ranks more, since whole ranks are moved, one comes in while another goes out, and contexts take space too. */
 static void foresee(void)
 {
     uint64_t sum = 0, largest = 0;
@@ -32,7 +33,8 @@ static void foresee(void)
         sum += g->granted;
         largest = g->granted > largest ? g->granted : largest;
     }
-    store_expect(sum + 2 * largest > capacity ? largest : 0);
+    if (sum + 2 * largest > capacity)
+        store_prepare(sum + 3 * largest - capacity);
 }
 
 static void begin_move(struct guest *g)
@@ -92,10 +94,8 @@ static void take_from_prismd(const struct mover_message *m, int fd)
 static void tell_moved(const struct guest *g, uint32_t type)
 {
     struct mover_message m = {.type = type, .rank = g->rank, .bytes = g->moved, .ns = g->last_ns - g->first_ns};
-    struct mover_message host = {.type = MOVER_HOST, .rank = g->rank, .spilled = spill_total()};
     m.spilled = guest_spilled(g);
-    store_count(&host.bytes, &host.total);
-    outlet_send(&to_prismd, &host);
+    store_tell();
     outlet_send(&to_prismd, &m);
 }
 
@@ -143,6 +143,7 @@ static void take_from_rank(struct guest *g, struct mover_message *m, int fd, con
         g->granted -= m->bytes < g->granted ? m->bytes : g->granted;
         outlet_send(&to_prismd, m);
         break;
+    case MOVER_CONTEXT:
     case MOVER_WANT:
     case MOVER_PARKED:
     case MOVER_CANCELLED:
@@ -248,9 +249,12 @@ int main(int argc, char **argv)
     ready.bytes = free_bytes;
     ready.total = total;
     spill_begin(folder);
-    store_begin(limit_pinned((unsigned)atoi(argv[2])));
+    uint64_t limit = limit_pinned((unsigned)atoi(argv[2]));
+    store_begin(limit);
     copy_begin();
     pthread_mutex_lock(&mover_lock);
+    if (limit_is_given()) /* while ranks start */
+        store_prepare(limit);
     outlet_send(&to_prismd, &ready);
     pthread_mutex_unlock(&mover_lock);
     serve();

@@ -1,8 +1,9 @@
 /* store.h - the pinned pool: where ranges lie while they are not on the device.
  *
- * Slabs of pinned memory are added up to a limit (limit.h), by a thread of their own, the keeper, because pinning is slow
- * (some GB/s at most): ahead of need when the ranks' memory together comes near the device's. When the limit is reached and
- * space is asked for, the keeper writes ranges to the spill file, those of the ranks first that left the device longest ago.
+ * Slabs of pinned memory are added up to a limit (limit.h) by threads of their own, the pinners, because pinning is slow (some
+ * GB/s a thread): ahead of need when PRISM_HOST_POOL says how much is needed, or the ranks' memory together comes near the
+ * device's. When the limit is reached and space is asked for, the keeper, another thread, writes ranges to the spill file, those
+ * of the ranks first that left the device longest ago.
  * What cannot be made room for at all (a pool smaller than a range) goes to the file directly (copy.c).
  */
 #ifndef PRISM_MOVER_STORE_H
@@ -16,7 +17,7 @@ struct piece {
     uint64_t bytes;
 };
 
-/* limit: bytes the pool may pin. Starts the keeper. */
+/* limit: bytes the pool may pin. Whole slabs of 256 MiB, if it is more than one. Starts the threads. */
 void store_begin(uint64_t limit);
 
 /* --- with mover_lock --- */
@@ -28,10 +29,12 @@ void store_give(struct range *r); /* its pinned space, if any */
 void store_keep(struct range *r);
 /* Wait until the keeper is not writing it. It is not spilled any more once `leaving` is set. */
 void store_await_writing(struct range *r);
-/* How much will be asked for soon, in bytes (0 = nothing is foreseen). */
-void store_expect(uint64_t bytes);
+/* So many bytes will be needed in all, as far as can be foreseen: pinned from now on, up to the limit. */
+void store_prepare(uint64_t bytes);
 /* Bytes in use, and pinned. */
 void store_count(uint64_t *used, uint64_t *pinned);
+/* Tell prismd (MOVER_HOST). */
+void store_tell(void);
 
 /* --- the extents of a range, which its user owns meanwhile --- */
 

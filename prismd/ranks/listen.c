@@ -176,6 +176,7 @@ static void take_hello(struct daemon *d, int fd)
         return;
     }
     r->hello = true;
+    log_debug("rank %u has become its rank", r->number);
     r->running_since_ns = clock_now_ns();
     r->socket = fd;
     r->readable = event_new(d->base, fd, EV_READ | EV_PERSIST, on_rank_readable, r);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/log.h"
 #include "common/names.h"
 #include "prismd/ranks/child.h"
 #include "prismd/ranks/container.h"
@@ -243,5 +244,6 @@ int rank_start(struct rank *r, struct prism_error *err)
     r->state = RANK_RUNNING;
     r->running_since_ns = clock_now_ns();
     r->daemon->live++;
+    log_debug("rank %u started (process %d)", r->number, (int)pid);
     return 0;
 }

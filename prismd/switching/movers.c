@@ -17,9 +17,11 @@
 #include "common/log.h"
 #include "prismd/ranks/child.h"
 #include "prismd/ranks/sched.h"
+#include "prismd/switching/tell.h"
 
 #define END_SECONDS   10 /* giving back pinned memory takes its time */
 #define MOST_RANKS    256u
+#define LINE_NS       (10 * NSEC_PER_SEC) /* between lines of progress */
 #define SAFETY        50 /* a fiftieth of the device is left free */
 #define CONTEXT_BYTES (700ull << 20) /* a process's context, PyTorch's modules included: 0.6 GB measured */
 
@@ -36,6 +38,7 @@ struct mover {
     int socket;
     struct event *readable;
     struct resident *resident;
+    int64_t line_ns; /* of the next line of progress */
 };
 
 static struct mover *movers; /* by device */
@@ -46,6 +49,24 @@ static struct mover *mover_of(const struct rank *r)
 {
     struct mover *m = r->daemon->phase == PHASE_CAPTURE && movers ? &movers[r->device] : NULL;
     return m && m->state != NONE ? m : NULL;
+}
+
+/* --- what is told --- */
+
+static void tell(const struct mover *m, const struct mover_message *message)
+{
+    char line[200];
+    if (tell_message(message, line, sizeof line))
+        log_debug("device %s: %s", m->daemon->conf->devices[m->device], line);
+}
+
+static void tell_now(struct mover *m, int64_t now)
+{
+    struct resident_state state = resident_look_at(m->resident);
+    char line[400];
+    m->line_ns = now + LINE_NS;
+    tell_progress(&state, resident_count(m->resident), line, sizeof line);
+    log_info("device %s: %s", m->daemon->conf->devices[m->device], line);
 }
 
 /* --- what the policy decides --- */
@@ -59,6 +80,7 @@ static void send_message(struct mover *m, const struct mover_message *message, i
 static void on_send(void *arg, uint32_t rank, uint32_t type, uint64_t bytes, uint32_t flag)
 {
     struct mover_message message = {.type = type, .rank = rank, .bytes = bytes, .flag = flag};
+    tell(arg, &message);
     send_message(arg, &message, -1);
 }
 
@@ -157,6 +179,7 @@ static int make_resident(struct mover *m, const struct mover_message *ready)
                            (unsigned long long)(set.capacity >> 20));
     m->resident = resident_create(&set, &calls, m);
     m->state = READY;
+    m->line_ns = clock_now_ns() + LINE_NS;
     log_info("device %s: %u ranks share %llu MiB", c->devices[m->device], m->ranks,
              (unsigned long long)(set.capacity >> 20));
     return 0;
@@ -184,6 +207,7 @@ static void take_message(struct mover *m, const struct mover_message *message, c
     } else if (message->type == MOVER_READY && m->state == STARTING) {
         take_ready(m, message);
     } else if (m->resident && message->rank < d->conf->world && d->ranks[message->rank]) {
+        tell(m, message);
         resident_message(m->resident, message, clock_now_ns());
         if (message->type == MOVER_RESTORED)
             sched_is_in(d, d->ranks[message->rank]);
@@ -310,7 +334,7 @@ void movers_end(struct daemon *d)
         struct mover *m = &movers[i];
         close_socket(m);
         if (m->resident)
-            resident_add_counts(&total, resident_count(m->resident));
+            tell_add_counts(&total, resident_count(m->resident));
         resident_destroy(m->resident);
     }
     for (uint32_t i = 0; movers && i < nmovers; i++)
@@ -378,9 +402,22 @@ void movers_rank_ended(struct daemon *d, struct rank *r)
 
 void movers_tick(struct daemon *d)
 {
-    for (uint32_t i = 0; movers && i < nmovers && !d->stopping; i++)
+    int64_t now = clock_now_ns();
+    for (uint32_t i = 0; movers && i < nmovers && !d->stopping; i++) {
+        if (!movers[i].resident)
+            continue;
+        resident_tick(movers[i].resident, now);
+        if (now >= movers[i].line_ns)
+            tell_now(&movers[i], now);
+    }
+}
+
+bool movers_switch(void)
+{
+    for (uint32_t i = 0; movers && i < nmovers; i++)
         if (movers[i].resident)
-            resident_tick(movers[i].resident, clock_now_ns());
+            return true;
+    return false;
 }
 
 int movers_attach(struct daemon *d, struct rank *r)

@@ -26,7 +26,8 @@ void movers_gate_opened(struct daemon *d, struct rank *r);
 /* The rank blocked, or a stream of it has come to its gate. */
 void movers_look(struct daemon *d, struct rank *r);
 void movers_rank_ended(struct daemon *d, struct rank *r);
-void movers_tick(struct daemon *d);
+void movers_tick(struct daemon *d); /* also a line of progress a device, every ten seconds */
+bool movers_switch(void);           /* the memory of some device of this node is switched */
 
 /* The rank's end of a new socket to its mover, for WELCOME; the caller closes it. -1: it is not switched. */
 int movers_attach(struct daemon *d, struct rank *r);

@@ -474,6 +474,7 @@ void resident_message(struct resident *s, const struct mover_message *m, int64_t
     struct guest *g = find(s, m->rank);
     if (m->type == MOVER_HOST) {
         s->counts.host_bytes = m->total; /* it never shrinks */
+        s->counts.seconds_pinning = (double)m->ns / 1e9;
         s->counts.spilled_bytes = m->spilled;
         return;
     }
@@ -568,18 +569,14 @@ const struct resident_counts *resident_count(const struct resident *s)
     return &s->counts;
 }
 
-void resident_add_counts(struct resident_counts *to, const struct resident_counts *c)
+struct resident_state resident_look_at(const struct resident *s)
 {
-    to->evictions += c->evictions;
-    to->restorations += c->restorations;
-    to->bytes_out += c->bytes_out;
-    to->bytes_in += c->bytes_in;
-    to->host_bytes += c->host_bytes;
-    to->spilled_bytes += c->spilled_bytes;
-    to->ranks_evicted += c->ranks_evicted;
-    to->refused += c->refused;
-    to->seconds_out += c->seconds_out;
-    to->seconds_in += c->seconds_in;
-    to->seconds_parking += c->seconds_parking;
-    to->seconds_waiting += c->seconds_waiting;
+    struct resident_state all = {.held = held(s), .capacity = s->set.capacity};
+    for (const struct guest *g = s->guests; g; g = g->hh.next) {
+        uint32_t *const counts[] = {&all.to_start, &all.in, &all.leaving, &all.out, &all.coming};
+        ++*counts[g->place];
+        all.ranks++;
+        all.asking += g->place != WAITS_START && g->asked;
+    }
+    return all;
 }

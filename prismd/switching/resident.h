@@ -62,10 +62,14 @@ struct resident_setting {
 
 struct resident_counts {
     uint64_t evictions, restorations, bytes_out, bytes_in, host_bytes, spilled_bytes, ranks_evicted, refused;
-    double seconds_out, seconds_in, seconds_parking, seconds_waiting;
+    double seconds_out, seconds_in, seconds_parking, seconds_waiting, seconds_pinning;
 };
 
-void resident_add_counts(struct resident_counts *to, const struct resident_counts *more);
+/* Where the ranks that have not ended are at this moment; asking: for memory, or for the way back. Bytes. */
+struct resident_state {
+    uint32_t ranks, to_start, in, leaving, out, coming, asking;
+    uint64_t held, capacity;
+};
 
 struct resident *resident_create(const struct resident_setting *s, const struct resident_calls *calls, void *arg);
 void resident_destroy(struct resident *s); /* NULL is fine */
@@ -85,5 +89,6 @@ bool resident_is_in(const struct resident *s, uint32_t rank);
 uint64_t resident_most(const struct resident *s, uint32_t rank);
 uint64_t resident_capacity(const struct resident *s);
 const struct resident_counts *resident_count(const struct resident *s);
+struct resident_state resident_look_at(const struct resident *s);
 
 #endif

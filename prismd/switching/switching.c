@@ -8,6 +8,7 @@
 
 #include "common/file.h"
 #include "prismd/switching/movers.h"
+#include "prismd/switching/tell.h"
 
 static struct resident_counts sum;
 
@@ -29,7 +30,7 @@ void switching_take(struct bytes_reader *b)
     if (!data)
         return;
     memcpy(&c, data, sizeof c);
-    resident_add_counts(&sum, &c);
+    tell_add_counts(&sum, &c);
 }
 
 static void path_of(const char *trace, char path[PATH_MAX])
@@ -56,7 +57,7 @@ int switching_save(const char *trace, struct prism_error *err)
         const char *name;
         double value;
     } times[] = {{"seconds_out", sum.seconds_out}, {"seconds_in", sum.seconds_in}, {"seconds_parking", sum.seconds_parking},
-                 {"seconds_waiting", sum.seconds_waiting}};
+                 {"seconds_waiting", sum.seconds_waiting}, {"seconds_pinning", sum.seconds_pinning}};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         json_object_set_new(j, counts[i].name, json_integer((json_int_t)counts[i].value));
     for (size_t i = 0; i < sizeof times / sizeof *times; i++)

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "prismd/switching/resident.h"
+#include "prismd/switching/tell.h"
 
 #define MIB   (1ull << 20)
 #define MS    1000000LL
@@ -471,11 +472,35 @@ static void turns_are_taken(void **state)
     resident_destroy(s);
 }
 
+static void what_happens_is_told(void **state)
+{
+    const struct resident_state where = {.ranks = 16, .to_start = 1, .in = 8, .leaving = 1, .out = 5, .coming = 1, .asking = 4,
+                                         .held = 120000000000, .capacity = 146500000000};
+    struct resident_counts counts = {.evictions = 7, .bytes_out = 90000000000, .bytes_in = 45000000000, .seconds_out = 2, .seconds_in = 1.5,
+                                     .seconds_parking = 0.25, .host_bytes = 80000000000, .seconds_pinning = 8};
+    struct mover_message moved = {.type = MOVER_EVICTED, .rank = 3, .bytes = 12000000000, .ns = 300000000};
+    char line[400];
+    (void)state;
+    tell_progress(&where, &counts, line, sizeof line);
+    assert_string_equal(line, "8 of 16 ranks on the device (120.0 of 146.5 GB), 1 leaving, 1 coming, 5 out, 1 not started, 4 waiting; 7 evictions: "
+                              "90.0 GB out (45.0 GB/s), 45.0 GB in (30.0 GB/s), 0.2 s of parking; 80.0 GB pinned in 8.0 s");
+    counts.spilled_bytes = 5000000000;
+    tell_progress(&where, &counts, line, sizeof line);
+    assert_non_null(strstr(line, ", 5.0 GB written to disk (a larger PRISM_HOST_POOL holds more)"));
+    assert_true(tell_message(&moved, line, sizeof line));
+    assert_string_equal(line, "rank 3 is out: 12.00 GB in 0.300 s (40.0 GB/s)");
+    moved = (struct mover_message){.type = MOVER_CONTEXT, .rank = 5, .ns = 2100000000};
+    assert_true(tell_message(&moved, line, sizeof line));
+    assert_string_equal(line, "rank 5 has its context on the device, made in 2.1 s");
+    moved.type = MOVER_LESS;
+    assert_false(tell_message(&moved, line, sizeof line));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(both_directions), cmocka_unit_test(who_is_no_victim),    cmocka_unit_test(too_much_is_refused),
-        cmocka_unit_test(who_ends_makes_room),
+        cmocka_unit_test(who_ends_makes_room), cmocka_unit_test(what_happens_is_told),
         cmocka_unit_test(turns_are_taken), cmocka_unit_test(one_cannot_be_moved), cmocka_unit_test(all_finish),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

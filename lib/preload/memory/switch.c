@@ -270,6 +270,7 @@ void switch_start(int socket)
         session_fatal(PRISM_EXIT_SYSTEM, "rank %u: cannot start the thread that serves the mover: %s", session.rank,
                       strerror(rc));
     pthread_detach(thread);
+    send_message((struct mover_message){.type = MOVER_CONTEXT, .ns = session.context_ns}, -1, NULL);
     __atomic_store_n(&residence_on, true, __ATOMIC_RELEASE);
 }
 

@@ -64,17 +64,28 @@ class Watch:
             return 0
 
 
+DEVICE = 143e9  # of an H200, as ranks may take it
+CONTEXT = 0.734e9
+
+
+def host_pool(world, gib, most):
+    """Bytes to pin. Whole ranks are moved, one comes in while another goes out, and what PyTorch keeps is more than it was asked for."""
+    each = 1.05 * gib * (1 << 30)
+    fit = int((DEVICE - world * CONTEXT) / each)
+    return int(min(most, max(8e9, (world - fit + 1) * each)))
+
+
 def eviction(launcher, program, seed):
-    """Environment of a capture whose ranks must leave the device. Host memory to pin: what the world has beyond 125 GB of a device, and
-    a tenth; prismd's own choice goes by the memory that is there when it starts. A machine of one GPU has half the memory of one of two."""
-    environment = {**program.environment, "PRISM_EVICTION_SEED": str(seed)}
+    """Environment of a capture whose ranks must leave the device. prismd's own choice of what to pin goes by the memory that is there
+    when it starts. A machine of one GPU has half the memory of one of two."""
+    environment = {**program.environment, "PRISM_EVICTION_SEED": str(seed), "PRISM_LOG": "debug"}
     if launcher.options.soft:
         # The stand-in's ranks have some 0.8 MB each, in ranges of 2 MiB; PyTorch's small ones 150 MB.
         each = (90 if launcher.blind else 1) << 20
         return {**environment, "PRISM_DEVICES_PER_NODE": "1", "PRISM_DEVICE_MEMORY": str(program.world * each)}
     gib = next((float(a.split("=")[1]) for a in program.arguments if a.startswith("--gib=")), 0)
     most = 80e9 if len(launcher.results.get("machine", {}).get("gpus", [])) == 1 else 110e9
-    return {**environment, "PRISM_HOST_POOL": str(int(min(most, max(8e9, 1.1 * (program.world * gib * (1 << 30) - 125e9)))))}
+    return {**environment, "PRISM_HOST_POOL": str(host_pool(program.world, gib, most))}
 
 
 def reference(launcher, row, program):
