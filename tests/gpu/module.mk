@@ -1,5 +1,7 @@
 # gpu_cost: a CUDA and NCCL program; runs on real GPUs too (the libraries' SONAMEs are the same).
 $(eval $(call test_program,gpu_cost,tests/gpu,cost.c,,-L$(LIB)/softgpu -lnccl -lcudart -lcuda,-Ilib/abi))
+# Contexts of one device by number of hardware queues.
+$(eval $(call test_program,gpu_contexts,tests/gpu,contexts.c,,-ldl,-I. -isystem lib/abi))
 # Measuring programs for two GPUs (tests/gpu/two); CUDA and NCCL are opened by name.
 $(eval $(call test_program,pace_arm,tests/gpu,pace_arm.c,,-ldl,-I. -isystem lib/abi))
 $(eval $(call test_program,ballast,tests/gpu,ballast.c,,-ldl,-I. -isystem lib/abi))

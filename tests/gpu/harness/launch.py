@@ -12,6 +12,7 @@ import threading
 import time
 
 from harness import parse
+from harness.autopsy import autopsy
 
 HERE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 LIMIT_GRACE = 5.0
@@ -156,8 +157,9 @@ class Launcher:
             self.serial += 1
             return os.path.join(self.logs, f"{self.serial:03d}-{name}.log")
 
-    def call(self, argv, name, seconds, extra=None, cwd=None, check=True):
-        """One command to its end: {"code", "seconds", "text", "log"}. code -1: it ran out of time."""
+    def call(self, argv, name, seconds, extra=None, cwd=None, check=True, ranks=lambda: ()):
+        """One command to its end: {"code", "seconds", "text", "log"}. code -1: it ran out of time; what it did then is beside its log,
+        with the ends of the files that ranks() names."""
         log, seconds, start = self.log(name), self.limit(seconds), time.monotonic()
         with open(log, "w", encoding="utf-8") as out:
             child = self.start(argv, env=self.environment(extra), cwd=cwd or self.work, stdout=out)
@@ -165,6 +167,8 @@ class Launcher:
                 code = child.wait(seconds)
             except subprocess.TimeoutExpired:
                 code = -1
+                with open(log.removesuffix(".log") + "-autopsy.log", "w", encoding="utf-8") as late:
+                    late.write(autopsy(child.pid, ranks()))
             finally:
                 self.finish([child])
         text = read(log)
@@ -236,7 +240,7 @@ class Launcher:
             if twice == 2:
                 env["NCCL_HOSTID"] = "assistant"
         env.update(extra or {})
-        result = self.call([*command, "--", *argv], name, seconds, env, check=False)
+        result = self.call([*command, "--", *argv], name, seconds, env, check=False, ranks=lambda: rank_files(trace))
         result["report"] = json.loads(read(report) or "{}")
         result["logs"] = rank_logs(trace)
         # Of capture; a report is written by emulation only.
@@ -253,15 +257,14 @@ class Launcher:
             shutil.rmtree(os.path.join(self.work, trace), ignore_errors=True)
 
 
+def rank_files(trace):
+    """What ranks write to in capture and calibration."""
+    return [os.path.join(base, name) for base, _, names in os.walk(os.path.join(trace, "logs")) for name in sorted(names)]
+
+
 def rank_logs(trace):
-    """What ranks wrote in capture and calibration."""
-    folder = os.path.join(trace, "logs")
-    found = {}
-    for base, _, names in os.walk(folder):
-        for name in sorted(names):
-            path = os.path.join(base, name)
-            found[os.path.relpath(path, folder)] = read(path)
-    return found
+    """What ranks wrote there."""
+    return {os.path.relpath(path, os.path.join(trace, "logs")): read(path) for path in rank_files(trace)}
 
 
 def folder_bytes(path):

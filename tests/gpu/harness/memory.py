@@ -85,7 +85,7 @@ def eviction(launcher, program, seed):
         return {**environment, "PRISM_DEVICES_PER_NODE": "1", "PRISM_DEVICE_MEMORY": str(program.world * each)}
     gib = next((float(a.split("=")[1]) for a in program.arguments if a.startswith("--gib=")), 0)
     most = 80e9 if len(launcher.results.get("machine", {}).get("gpus", [])) == 1 else 110e9
-    return {**environment, "PRISM_HOST_POOL": str(host_pool(program.world, gib, most))}
+    return {"PRISM_HOST_POOL": str(host_pool(program.world, gib, most)), **environment}
 
 
 def reference(launcher, row, program):

@@ -2,12 +2,15 @@
 
 import copy
 import os
+import subprocess
 import sys
+import tempfile
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from harness import compare, memory, parse, timing  # noqa: E402
+from harness.autopsy import autopsy  # noqa: E402
 from harness.programs import Program  # noqa: E402
 
 
@@ -193,6 +196,25 @@ class Profiles(unittest.TestCase):
         mine = profile()
         mine["durations"]["extra"] = [1, 1.0, 1.0, 1.0]
         self.assertEqual(compare.profiles([profile()], mine)["only_in_one"], ["extra"])
+
+
+class Autopsy(unittest.TestCase):
+    def test_what_hangs_says_where_and_goes_on(self):
+        asks = ("import faulthandler, signal, time\nfaulthandler.register(signal.SIGUSR2, all_threads=True)\nprint('there', flush=True)\n"
+                "def stuck_here():\n    time.sleep(60)\nstuck_here()\n")
+        with tempfile.NamedTemporaryFile(suffix=".rank7") as log:
+            for code, stacks in ((asks, True), ("import time\nprint('there', flush=True)\ntime.sleep(60)", False)):
+                child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=log)
+                try:
+                    child.stdout.readline()
+                    text = autopsy(child.pid, [log.name])
+                    self.assertIn(f"{child.pid} python", text)
+                    self.assertIsNone(child.poll())  # the signal ends none
+                    self.assertEqual("in stuck_here" in text, stacks, text)
+                finally:
+                    child.kill()
+                    child.communicate()
+                log.truncate(0)
 
 
 class Limits(unittest.TestCase):

@@ -13,8 +13,10 @@ An iteration's seconds run from the end of the one before to the moment at which
 import argparse
 import bisect
 import contextlib
+import faulthandler
 import json
 import os
+import signal
 import sys
 import time
 
@@ -25,6 +27,8 @@ import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 
 GIB = 1 << 30
+# kill -USR2: where every thread is, on standard error (harness/autopsy.py asks those that do not end).
+faulthandler.register(signal.SIGUSR2, all_threads=True)
 
 
 def parser(about):
