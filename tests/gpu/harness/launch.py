@@ -134,7 +134,7 @@ class Launcher:
 
     def environment(self, extra=None):
         drop = ("PRISM_", "SLURM_", "SOFTGPU_", "RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "TORCHELASTIC_")
-        keep = ("PRISM_LOG", "PRISM_TEST_MARK")
+        keep = ("PRISM_LOG", "PRISM_STAGING", "PRISM_TEST_MARK")
         env = {k: v for k, v in os.environ.items() if k in keep or not k.startswith(drop)}
         path = [p for p in (self.dep, env.get("LD_LIBRARY_PATH")) if p]
         if self.options.soft:
