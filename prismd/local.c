@@ -333,7 +333,7 @@ static char *log_path(const struct daemon *d, uint32_t rank)
 
 static void make_ranks(struct daemon *d, const struct local_phase *p)
 {
-    uint32_t mine = 0;
+    d->here = 0;
     d->ranks = calloc(d->conf->world, sizeof *d->ranks);
     if (!d->ranks)
         abort();
@@ -341,17 +341,14 @@ static void make_ranks(struct daemon *d, const struct local_phase *p)
         uint32_t node = p->kind == PHASE_CAPTURE ? place_capture_node(d->conf, p->live[i])
                                                  : place_live_node(d->conf, i, p->nlive);
         if (node == d->conf->node)
-            rank_create(d, p->live[i], mine++ % d->conf->ndevices, log_path(d, p->live[i]));
+            rank_create(d, p->live[i], d->here++ % d->conf->ndevices, log_path(d, p->live[i]));
     }
 }
 
 static int check_limits(struct daemon *d, struct prism_error *err)
 {
     struct limits limits = limits_read();
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < d->conf->world; i++)
-        n += d->ranks[i] != NULL;
-    return limits_check(&limits, d->conf->world, n, link_nodes_here(d), !d->conf->node, err);
+    return limits_check(&limits, d->conf->world, d->here, link_nodes_here(d), !d->conf->node, err);
 }
 
 void local_begin(struct daemon *d, const struct local_phase *p, local_done done)

@@ -35,7 +35,7 @@ struct session {
     uint32_t phase, transport; /* enum msg_phase, msg_transport */
     bool record_times;
     uint32_t max_waiting;
-    uint8_t *region; /* shared with prismd; mapped until the process ends */
+    uint8_t *region; /* shared with prismd; mapped until the process ends; accessible as far as it is registered */
     size_t region_size;
     CUdeviceptr region_device; /* the device's address of region */
     CUcontext context;         /* the device's primary context, or the one current at the first use */
@@ -54,7 +54,9 @@ bool session_connect(void);
 /* First CUDA or NCCL use: connect and set CUDA up. False: this process is no rank. Ends the process on failure. */
 bool session_use(void);
 /* CUDA must know the region's pages before a stream uses them. Registering pins memory, so it is done in chunks, as far
- * as the staging heap has been used; a copy may not cross the border of two (SESSION_CHUNK). session_lock held. */
+ * as the staging heap has been used; a copy may not cross the border of two (SESSION_CHUNK). What is registered stays so: giving
+ * it back waits for the whole device, at closed gates for ever. Behind it the region has no access, so that a program's
+ * mlockall does not fill it. session_lock held. */
 #define SESSION_CHUNK ((size_t)32 << 20)
 void session_register(size_t end);
 /* A child after fork: drop the connection, pass everything through. */

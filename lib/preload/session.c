@@ -80,12 +80,12 @@ static void take_welcome(const struct msg_welcome *w, int region_fd)
     if (w->region_size <= REGION_HEAP_OFFSET)
         session_fatal(PRISM_EXIT_DAEMON, "rank %u: the region of %llu bytes has no room for the staging heap",
                       session.rank, (unsigned long long)w->region_size);
-    session.region = mmap(NULL, session.region_size, PROT_READ | PROT_WRITE, MAP_SHARED, region_fd, 0);
-    if (session.region == MAP_FAILED)
+    session.region = region_map(region_fd, PROT_NONE, &session.region_size);
+    if (!session.region)
         session_fatal(PRISM_EXIT_SYSTEM, "rank %u: cannot map the region of %zu bytes: %s", session.rank,
                       session.region_size, strerror(errno));
     close(region_fd);
-    slots_init(session.region, session.region_size);
+    slots_init(session.region, session.region_size, w->staging);
 }
 
 static void take_board(const struct msg_welcome *w, int fd)
@@ -182,6 +182,8 @@ void session_register(size_t end)
         size_t n = session.region_size - registered;
         if (n > SESSION_CHUNK)
             n = SESSION_CHUNK;
+        if (mprotect(session.region + registered, n, PROT_READ | PROT_WRITE))
+            session_fatal(PRISM_EXIT_SYSTEM, "rank %u: cannot use %zu bytes more of the region: %s", session.rank, n, strerror(errno));
         CUDA_MUST(driver(cuMemHostRegister)(session.region + registered, n,
                                             CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_PORTABLE));
         registered += n;

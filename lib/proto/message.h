@@ -69,6 +69,7 @@ struct msg_welcome {
     uint32_t max_waiting;  /* streams with groups not ended yet that the preload library lets through at most */
     uint32_t seat;         /* of this rank on the board */
     uint64_t region_size;
+    uint64_t staging;      /* bytes of its heap that groups in flight take before later ones wait for them */
 };
 
 /* Communicators. `comm` is the rank's own number: 0, 1, 2 … in order of creation (it names the communicator across

@@ -2,8 +2,21 @@
 
 #include <limits.h>
 #include <linux/futex.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+void *region_map(int fd, int protection, size_t *size)
+{
+    void *region;
+    while ((region = mmap(NULL, *size, protection, MAP_SHARED | MAP_NORESERVE, fd, 0)) == MAP_FAILED) {
+        if (*size / 2 <= REGION_HEAP_OFFSET)
+            return NULL;
+        *size = *size / 2 / REGION_HEAP_OFFSET * REGION_HEAP_OFFSET; /* whole pages */
+    }
+    madvise(region, *size, MADV_DONTDUMP);
+    return region;
+}
 
 void region_word_set(uint32_t *word, uint32_t value)
 {

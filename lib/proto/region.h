@@ -3,6 +3,9 @@
  *
  *     [ struct region_slot x REGION_SLOTS ][ staging heap ... region size )
  *
+ * The region is far larger than what is meant to be used of it (PRISM_STAGING, which WELCOME tells), so that an operation of
+ * any size has room. It is address space: only pages that were touched exist, and low ranges of the heap are used first.
+ *
  * One slot is one gate in flight. All four words count generations: the preload library takes a free slot, adds one to
  * its generation and uses that number in every write and wait of this use, so nothing has to be reset.
  *
@@ -18,6 +21,7 @@
 #ifndef PRISM_PROTO_REGION_H
 #define PRISM_PROTO_REGION_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #define REGION_SLOTS 4096u
@@ -31,6 +35,11 @@ struct region_slot {
 };
 
 #define REGION_HEAP_OFFSET (REGION_SLOTS * sizeof(struct region_slot))
+
+/* Map the region of *size bytes, or, where the address space does not hold that, as much of its beginning as it does: *size is then
+ * what was mapped, a half, a quarter … of it and more than REGION_HEAP_OFFSET. It stays out of core dumps, which would fill its
+ * holes. NULL with errno when even that fails. */
+void *region_map(int fd, int protection, size_t *size);
 
 /* Store value with release order and wake every sleeper on word; only wake them. */
 void region_word_set(uint32_t *word, uint32_t value);

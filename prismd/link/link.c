@@ -14,7 +14,7 @@
 #include "common/log.h"
 #include "prismd/link/link_setup.h"
 
-#define MESSAGE_MAX (1ull << 32)
+#define MESSAGE_MAX (1ull << 41) /* more than one operation's data can be (ranks/region.h) */
 #define HEADER      12 /* u32 type, u64 length */
 
 struct peer {

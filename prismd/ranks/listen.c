@@ -19,6 +19,7 @@
 #include "prismd/ranks/listen.h"
 #include "prismd/switching/movers.h"
 #include "prismd/ranks/rank.h"
+#include "prismd/ranks/region.h"
 #include "prismd/ranks/tasks.h"
 
 static void drop_connection(struct rank *r)
@@ -79,21 +80,6 @@ void listen_drain(struct rank *r)
         ;
 }
 
-static int make_region(struct rank *r)
-{
-    r->region_size = REGION_HEAP_OFFSET + r->daemon->conf->staging;
-    r->region_fd = memfd_create("prism-region", MFD_CLOEXEC);
-    if (r->region_fd < 0 || ftruncate(r->region_fd, (off_t)r->region_size))
-        return -1;
-    r->region = mmap(NULL, r->region_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, r->region_fd, 0);
-    if (r->region == MAP_FAILED) {
-        r->region = NULL;
-        return -1;
-    }
-    madvise(r->region, r->region_size, MADV_DONTFORK); /* what ranks' processes are forked from stays small */
-    return 0;
-}
-
 static void send_welcome(struct rank *r)
 {
     struct daemon *d = r->daemon;
@@ -106,6 +92,7 @@ static void send_welcome(struct rank *r)
         .record_times = d->record_times,
         .max_waiting = UINT32_MAX, /* prismd counts at arrival, which is exact: capture.c */
         .region_size = r->region_size,
+        .staging = d->conf->staging,
         .seats = board_seats(d),
         .seat = r->seat,
     };
@@ -169,7 +156,7 @@ static void take_hello(struct daemon *d, int fd)
         refuse(fd);
         return;
     }
-    if (make_region(r)) {
+    if (rank_region_make(r)) {
         daemon_fail(d, PRISM_EXIT_SYSTEM, "rank %u: cannot make its %zu bytes of shared memory: %s", r->number,
                     r->region_size, strerror(errno));
         refuse(fd);

@@ -12,6 +12,7 @@
 
 #include "prismd/gates/board.h"
 #include "prismd/ranks/limits.h"
+#include "prismd/ranks/region.h"
 #include "prismd/capture/progress.h"
 #include "proto/board.h"
 
@@ -116,6 +117,48 @@ static void limits_say_the_way_out(void **state)
     assert_int_equal(limits_check(&l, 8192, 2048, 1, false, &err), 0); /* a machine of its own */
 }
 
+static void regions_fit_the_address_space(void **state)
+{
+    const uint64_t gib = 1ull << 30, none = UINT64_MAX;
+    (void)state;
+    assert_int_equal(rank_region_bytes(1, gib, none, none), rank_region_bytes(2, gib, none, none));
+    for (uint32_t ranks = 1; ranks <= 65536; ranks *= 2) {
+        uint64_t bytes = rank_region_bytes(ranks, 1 << 20, none, none);
+        assert_true(bytes * ranks <= 32 * 1024 * gib && bytes >= REGION_HEAP_OFFSET + (1 << 20));
+    }
+    /* What the user asked for is there in any case; a file's limit cannot be passed. */
+    assert_int_equal(rank_region_bytes(1, 1024 * gib, none, none), 1024 * gib + REGION_HEAP_OFFSET);
+    assert_int_equal(rank_region_bytes(8, gib, 64 * gib, none), 2 * gib);
+    assert_int_equal(rank_region_bytes(64, gib, 64 * gib, none), gib + REGION_HEAP_OFFSET);
+    assert_int_equal(rank_region_bytes(8, gib, none, 100 << 20), 100 << 20);
+}
+
+/* Of a node full of ranks: memory only for what is written, which the rank's end of the descriptor sees. */
+static void regions_of_a_full_node(void **state)
+{
+    enum { RANKS = 2048 };
+    static struct rank ranks[RANKS];
+    struct conf conf = {.world = RANKS, .staging = 256 << 20};
+    struct daemon d = {.conf = &conf, .here = RANKS};
+    (void)state;
+    for (uint32_t i = 0; i < RANKS; i++) {
+        struct rank *r = &ranks[i];
+        r->daemon = &d;
+        assert_int_equal(rank_region_make(r), 0);
+        assert_true(r->region_size >= REGION_HEAP_OFFSET + conf.staging);
+        r->region[r->region_size - 1] = (uint8_t)i;
+        size_t size = r->region_size;
+        uint8_t *theirs = region_map(r->region_fd, PROT_READ, &size);
+        assert_non_null(theirs);
+        assert_int_equal(size, r->region_size);
+        assert_int_equal(theirs[size - 1], (uint8_t)i);
+        munmap(theirs, size);
+        close(r->region_fd);
+    }
+    for (uint32_t i = 0; i < RANKS; i++)
+        munmap(ranks[i].region, ranks[i].region_size);
+}
+
 static void limits_of_this_machine(void **state)
 {
     struct limits l = limits_read();
@@ -153,6 +196,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(board_tells_who_arrived), cmocka_unit_test(few_ranks_have_no_board), cmocka_unit_test(limits_say_the_way_out),
+        cmocka_unit_test(regions_fit_the_address_space), cmocka_unit_test(regions_of_a_full_node),
         cmocka_unit_test(limits_of_this_machine),  cmocka_unit_test(progress_is_told),
     };
     return cmocka_run_group_tests_name("prismd: scale", tests, NULL, NULL);

@@ -166,33 +166,58 @@ void gate_copy_outputs(const struct gate *g)
 static _Noreturn void too_large(const struct operation *o, uint64_t bytes)
 {
     session_fatal(PRISM_EXIT_UNSUPPORTED,
-                  "rank %u: %s of %llu x %s on communicator %u needs %llu bytes of staging memory, there are %llu; raise "
-                  "PRISM_STAGING (bytes a rank) to at least %llu",
+                  "rank %u: %s of %llu x %s on communicator %u needs %llu bytes of staging memory, there is address space for %llu; "
+                  "spread the ranks over more nodes or set PRISM_STAGING (bytes a rank) to at least %llu",
                   session.rank, prism_op_name(o->op), (unsigned long long)o->count, coll_datatype_name(o->datatype),
-                  o->comm->number, (unsigned long long)bytes, (unsigned long long)slots_heap_size(),
-                  (unsigned long long)(bytes + REGION_HEAP_OFFSET));
+                  o->comm->number, (unsigned long long)bytes, (unsigned long long)slots_heap_size(), (unsigned long long)bytes);
 }
 
-/* Sleeps until gates issued before are done, if need be; other threads may issue meanwhile. */
+static void warn_full(uint64_t bytes, int64_t waited_ns)
+{
+    static bool warned;
+    if (warned || waited_ns < FULL_WARN_NS)
+        return;
+    warned = true;
+    log_warn("rank %u waits for room in the memory it shares with prismd (%llu bytes; operations in flight have %llu of %llu, and %zu of %u "
+             "places) behind operations that do not end", session.rank, (unsigned long long)bytes, (unsigned long long)slots_in_use(),
+             (unsigned long long)slots_heap_size(), slots_reclaim(), REGION_SLOTS);
+}
+
+/* Waits cost capture time, and in emulation they are no time of the full job's. */
+static void tell_beyond(void)
+{
+    static bool told;
+    if (!told)
+        log_info("rank %u: operations that did not end kept others waiting for a second or more, as together they take more than "
+                 "PRISM_STAGING allows (%llu bytes are in use); where ranks wait for each other so, raise it", session.rank,
+                 (unsigned long long)slots_in_use());
+    told = true;
+}
+
+/* Sleeps until gates issued before are done, if need be, or have kept it waiting for long; other threads may issue meanwhile,
+ * but those that need room stand in line behind this one: small operations would keep a large one waiting for ever. */
 static struct slot_use take_room(const struct operation *o, uint64_t bytes)
 {
+    static uint64_t line_end, line_front;
     struct slot_use use;
-    int64_t warn_at = 0;
+    struct slots_wait wait = {0};
     if (bytes > slots_heap_size())
         too_large(o, bytes);
-    while (!slots_try(bytes, &use)) {
-        int64_t now = clock_now_ns();
-        if (!warn_at)
-            warn_at = now + FULL_WARN_NS;
-        if (now > warn_at) {
-            log_warn("rank %u waits for staging memory (%llu bytes) behind operations that do not end; if this does not "
-                     "pass, raise PRISM_STAGING", session.rank, (unsigned long long)bytes);
-            warn_at = INT64_MAX;
+    uint64_t place = line_end++;
+    bool beyond = false;
+    while (place != line_front || !slots_try(bytes, beyond, &use)) {
+        if (place == line_front) {
+            int64_t now = clock_now_ns();
+            beyond = slots_waited(&wait, now);
+            warn_full(bytes, now - wait.since_ns);
         }
         session_unlock();
         nanosleep(&(struct timespec){0, 200000}, NULL);
         session_lock();
     }
+    line_front++;
+    if (beyond)
+        tell_beyond();
     return use;
 }
 

@@ -41,6 +41,7 @@ struct fake {
     uint32_t transport;   /* 0: paced; nccl: the program itself is run as the assistant too */
     uint32_t world;       /* 0: the number of ranks run */
     uint64_t region_size; /* 0: 64 MiB */
+    uint64_t staging;     /* 0: as much as the region */
     uint32_t max_waiting; /* 0: 31 */
     bool refuse;          /* answer every HELLO with REFUSED */
     bool hold;            /* never open a gate */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -239,14 +240,49 @@ static void act_local(void)
 
 static void act_large(void)
 {
-    float *large;
+    size_t count = 9 << 20;
+    float *large, mine = (float)(rank + 1), ends[2];
     set_up();
-    CHECK(cudaMalloc((void **)&large, 64 << 20));
-    CHECK(ncclAllReduce(large, large, 16 << 20, ncclFloat, ncclSum, comm, stream));
+    CHECK(cudaMalloc((void **)&large, count * sizeof mine));
+    CHECK(cudaMemcpy(large, &mine, sizeof mine, cudaMemcpyHostToDevice));
+    CHECK(cudaMemcpy(large + count - 1, &mine, sizeof mine, cudaMemcpyHostToDevice));
+    CHECK(cudaStreamSynchronize(NULL));
+    CHECK(ncclAllReduce(large, large, count, ncclFloat, ncclSum, comm, stream));
     CHECK(cudaStreamSynchronize(stream));
+    CHECK(cudaMemcpy(&ends[0], large, sizeof mine, cudaMemcpyDeviceToHost));
+    CHECK(cudaMemcpy(&ends[1], large + count - 1, sizeof mine, cudaMemcpyDeviceToHost));
+    printf("large %g %g\n", (double)ends[0], (double)ends[1]);
+    CHECK(cudaFree(large));
+    tear_down();
 }
 
-/* More in flight than the staging heap holds: the host waits for older operations. */
+/* Gates that never open. */
+static void act_closed(void)
+{
+    float *large;
+    set_up();
+    CHECK(cudaMalloc((void **)&large, 1 << 20));
+    for (int i = 0; i < 3; i++)
+        CHECK(ncclAllReduce(large, large, 1 << 18, ncclFloat, ncclSum, comm, stream));
+    printf("all are issued\n");
+    _exit(0);
+}
+
+/* With address space for 100 GiB more. */
+static void act_narrow(void)
+{
+    size_t pages = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    if (!f || fscanf(f, "%zu", &pages) != 1)
+        exit(1);
+    fclose(f);
+    struct rlimit limit = {0};
+    limit.rlim_cur = limit.rlim_max = pages * (rlim_t)sysconf(_SC_PAGESIZE) + (100ull << 30);
+    CHECK(setrlimit(RLIMIT_AS, &limit));
+    act_allreduce();
+}
+
+/* More in flight than operations may take together: the host waits for older ones. */
 static void act_many(void)
 {
     float *large;
@@ -474,6 +510,7 @@ int main(int argc, char **argv)
         {"allreduce", act_allreduce}, {"group", act_group}, {"split", act_split}, {"fork", act_fork},
         {"connections", act_connections}, {"names", act_names}, {"newer", act_newer}, {"local", act_local}, {"large", act_large},
         {"many", act_many}, {"store", act_store}, {"bad", act_bad}, {"plain", act_plain}, {"average", act_average}, {"reset", act_reset}, {"wide", act_wide}, {"beside_capture", act_beside_capture}, {"grow", act_grow},
+        {"closed", act_closed}, {"narrow", act_narrow},
     };
     for (size_t i = 0; i < sizeof acts / sizeof *acts; i++)
         if (!strcmp(act, acts[i].name)) {

@@ -13,6 +13,7 @@
 #include "common/error.h"
 #include "graph/graph.h"
 #include "preload/test/fake_prismd.h"
+#include "proto/region.h"
 
 #define RUN(f, n, ...) fake_run(f, n, (const char *const[]){__VA_ARGS__, NULL})
 
@@ -339,20 +340,72 @@ static void one_rank_communicator(void **state)
     assert_int_equal(fake_count(&f->ranks[0], GRAPH_COMM), 0);
 }
 
-static void heap_too_small(void **state)
+/* Offsets of the region that operations have had, at most. */
+static uint64_t used_end(const struct fake_rank *r)
 {
+    uint64_t end = 0;
+    for (uint32_t i = 0; i < r->nnodes; i++) {
+        const struct msg_part *p = &r->first_parts[i];
+        if (r->nodes[i].kind == GRAPH_COMM && p->out_offset + p->out_bytes > end)
+            end = p->out_offset + p->out_bytes;
+    }
+    return end;
+}
+
+static void operations_wait_for_room(void **state)
+{
+    struct fake *f = fresh(PHASE_CAPTURE);
+    f->staging = 8 << 20;
+    RUN(f, 2, "many");
+    assert_exit(&f->ranks[0], 0);
+    assert_output(&f->ranks[0], "many done");
+    assert_true(used_end(&f->ranks[0]) <= REGION_HEAP_OFFSET + f->staging);
+}
+
+/* Only the end of the address space is an end. */
+static void operations_of_any_size(void **state)
+{
+    for (uint32_t phase = PHASE_CAPTURE; phase <= PHASE_EMULATE; phase += PHASE_EMULATE - PHASE_CAPTURE) {
+        struct fake *f = fresh(phase);
+        f->region_size = 1ull << 36;
+        f->staging = 1 << 20;
+        f->world = phase == PHASE_CAPTURE ? 0 : 2;
+        RUN(f, phase == PHASE_CAPTURE ? 2 : 1, "large");
+        assert_exit(&f->ranks[0], 0);
+        assert_output(&f->ranks[0], phase == PHASE_CAPTURE ? "large 3 3" : "large 7 7");
+    }
     struct fake *f = fresh(PHASE_CAPTURE);
     f->region_size = 8 << 20;
     f->world = 2;
     RUN(f, 1, "large");
     assert_exit(&f->ranks[0], PRISM_EXIT_UNSUPPORTED);
-    assert_non_null(strstr(f->ranks[0].fatal, "AllReduce of 16777216 x fp32"));
+    assert_non_null(strstr(f->ranks[0].fatal, "AllReduce of 9437184 x fp32"));
     assert_non_null(strstr(f->ranks[0].fatal, "PRISM_STAGING"));
-    f = fresh(PHASE_CAPTURE);
-    f->region_size = 8 << 20;
-    RUN(f, 2, "many");
+}
+
+/* A rank whose peers never come: its host does not wait for ever, as others may wait for what it does next. */
+static void the_host_goes_on_behind_closed_gates(void **state)
+{
+    struct fake *f = fresh(PHASE_CAPTURE);
+    f->staging = 3 << 20;
+    f->world = 2;
+    f->hold = true;
+    RUN(f, 1, "closed");
     assert_exit(&f->ranks[0], 0);
-    assert_output(&f->ranks[0], "many done");
+    assert_output(&f->ranks[0], "all are issued");
+    assert_int_equal(fake_count(&f->ranks[0], GRAPH_COMM), 3);
+    assert_true(used_end(&f->ranks[0]) > REGION_HEAP_OFFSET + f->staging);
+}
+
+/* A region larger than the address space that limits leave: its beginning serves. */
+static void regions_beyond_the_address_space(void **state)
+{
+    struct fake *f = fresh(PHASE_CAPTURE);
+    f->region_size = 1ull << 38;
+    f->staging = 1 << 20;
+    RUN(f, 2, "narrow");
+    assert_exit(&f->ranks[0], 0);
+    assert_output(&f->ranks[0], "sum 12 8004");
 }
 
 static void wide_copies(void **state)
@@ -491,7 +544,8 @@ int main(void)
         cmocka_unit_test(functions_by_name_are_ours),
         cmocka_unit_test(newer_functions),
         cmocka_unit_test(one_rank_communicator),
-        cmocka_unit_test(heap_too_small),
+        cmocka_unit_test(operations_wait_for_room), cmocka_unit_test(operations_of_any_size),
+        cmocka_unit_test(the_host_goes_on_behind_closed_gates), cmocka_unit_test(regions_beyond_the_address_space),
         cmocka_unit_test(wide_copies),
         cmocka_unit_test(host_goes_on_while_the_heap_grows),
         cmocka_unit_test(reset_frees_all),

@@ -52,7 +52,7 @@ PROGRAMS = [
     Program("turns", "turns", 3, "pipeline stages that take turns", sandbox="1"),
 ]
 
-# Gradients of a whole backward pass are under way at once.
+# Gradients of a whole backward pass are under way at once: without it ranks that share a device are switched more often.
 STAGING = {"PRISM_STAGING": str(2 << 30)}
 # Worlds whose memory exceeds the device: ranks, GiB a rank. Accumulation makes the same batch fit.
 OVERFULL = [
