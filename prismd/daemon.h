@@ -37,6 +37,7 @@ struct group {
     uint32_t nparts;
     struct msg_part *parts; /* owned */
     uint32_t *sequence;     /* owned, one a part: order among the communicator's collectives, or between the two peers */
+    bool early; /* it may arrive before those in front of it */
     bool arrived, opened;
     int64_t arrived_ns;
     int64_t started_ns, end_ns; /* emulation: as computed by the graph */

@@ -118,7 +118,7 @@ struct msg_node {
     struct msg_header h;
     uint32_t index;   /* counts all nodes of the rank */
     uint8_t kind;     /* enum graph_kind */
-    uint8_t unused0;
+    uint8_t early;    /* GRAPH_COMM in capture: it arrives by itself, before the gates in front of it open */
     uint16_t host;    /* host thread: 0, 1, 2 … by first use */
     uint32_t stream;  /* stream: 0, 1, 2 … by first use */
     uint32_t dep;     /* index of the node depended on + 1; 0 = none */

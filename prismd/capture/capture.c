@@ -59,7 +59,7 @@ static void part_served(struct daemon *d, struct group *g)
 {
     if (--g->pending || d->stopping)
         return;
-    if (!keep_output(d, g))
+    if (!keep_output(d, g) && g->rank->streams[g->stream] == g)
         sched_open(d, g);
 }
 
@@ -111,8 +111,11 @@ static int on_comm_init(struct daemon *d, struct rank *r, const struct msg_comm_
 
 static void on_opened(struct daemon *d, struct group *g)
 {
+    const struct group *next = g->next_on_stream;
     progress_opened();
     sched_opened(d, g->rank);
+    if (next && next->arrived && !next->pending && !d->stopping) /* it was early, and served */
+        sched_open(d, g->next_on_stream);
 }
 
 static void on_node(struct daemon *d, struct rank *r, const struct msg_node *m, struct group *g)

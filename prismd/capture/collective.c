@@ -469,9 +469,8 @@ static void on_result(struct daemon *d, uint32_t from, struct bytes_reader *b)
     struct rank *r = rank < d->conf->world && d->ranks ? d->ranks[rank] : NULL;
     if (!data || !r || d->stopping)
         return;
-    for (uint32_t s = 0; s < r->nstreams; s++) {
-        struct group *g = r->streams[s]; /* it has arrived */
-        if (g && g->position == position && part < g->nparts && g->parts[part].out_bytes == bytes) {
+    for (struct group *g = r->groups; g; g = g->next_of_rank) {
+        if (g->arrived && !g->opened && g->position == position && part < g->nparts && g->parts[part].out_bytes == bytes) {
             memcpy(r->region + g->parts[part].out_offset, data, bytes);
             on_served(d, g);
             return;

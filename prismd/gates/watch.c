@@ -165,6 +165,10 @@ void watch_add(struct watch *w, struct group *g)
     if (r->streams[g->stream]) {
         r->stream_tails[g->stream]->next_on_stream = g;
         r->stream_tails[g->stream] = g;
+        if (!g->early)
+            return;
+        add_head(w, g);
+        ring(w);
         return;
     }
     r->streams[g->stream] = r->stream_tails[g->stream] = g;
@@ -253,7 +257,7 @@ static void open_gate(struct watch *w, struct group *g)
     g->open_at_ns = clock_now_ns();
     region_word_set(&slot_of(g)->go, g->generation);
     r->streams[g->stream] = g->next_on_stream;
-    if (g->next_on_stream)
+    if (g->next_on_stream && !g->next_on_stream->early)
         add_head(w, g->next_on_stream);
     unlink_from_rank(g);
     if (w->daemon->ops && w->daemon->ops->opened)

@@ -1,6 +1,7 @@
 /* watch.h - the thread that sees gates arrive and opens them at their time.
  *
- * A stream's groups stand in a queue; only the head can arrive, and the next only after the head was opened. The thread
+ * A stream's groups stand in a queue; only the head can arrive, and the next only after the head was opened, except those that
+ * are early: they arrive at any time. All are opened in their order. The thread
  * sleeps until a watched arrive word changes (FUTEX_WAITV where the kernel has it and the writers wake; it also looks
  * every `poll_ns`, because a GPU writes without waking) or the next gate is due.
  */

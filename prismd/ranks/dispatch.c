@@ -75,6 +75,7 @@ static struct group *begin_group(struct daemon *d, struct rank *r, const struct 
     g->stream = m->stream;
     g->slot = m->slot;
     g->generation = m->generation;
+    g->early = m->early;
     g->head = SIZE_MAX;
     return g;
 }

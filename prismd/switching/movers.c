@@ -90,7 +90,8 @@ static void on_start(void *arg, uint32_t rank)
     sched_may_start(m->daemon, m->daemon->ranks[rank]);
 }
 
-/* Whether every stream with operations under way has come to the gate of the first. */
+/* Whether every stream with operations under way has come to the gate of the first. What may arrive before its turn is not waited
+ * for: a rank is parked behind all that it can still do. */
 static bool all_stand(const struct rank *r)
 {
     bool any = false;

@@ -29,7 +29,7 @@
 
 #include "proto/mover.h"
 
-#define RESIDENT_STILL_NS  3000000LL    /* streams at gates, and so long no word from the host: a victim */
+#define RESIDENT_STILL_NS  10000000LL   /* streams at gates, and so long no word from the host: a victim */
 #define RESIDENT_QUIET_NS  200000000LL  /* no word at all: a victim, too */
 #define RESIDENT_SETTLE_NS 1000000000LL
 #define RESIDENT_PARK_NS   5000000000LL /* a rank that has not parked by then is taken back (CANCEL) */

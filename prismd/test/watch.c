@@ -90,15 +90,26 @@ static int unmake(void **state)
 }
 
 /* With the lock held. Slot and node are `number`. */
-static struct group *add(struct fixture *f, uint32_t rank, uint32_t stream, uint32_t number)
+static struct group *add_one(struct fixture *f, uint32_t rank, uint32_t stream, uint32_t number, bool early)
 {
     struct group *g = calloc(1, sizeof *g);
     g->rank = &f->ranks[rank];
     g->stream = stream;
     g->slot = g->node = number;
     g->generation = f->generation;
+    g->early = early;
     watch_add(f->daemon.watch, g);
     return g;
+}
+
+static struct group *add(struct fixture *f, uint32_t rank, uint32_t stream, uint32_t number)
+{
+    return add_one(f, rank, stream, number, false);
+}
+
+static struct group *add_early(struct fixture *f, uint32_t rank, uint32_t stream, uint32_t number)
+{
+    return add_one(f, rank, stream, number, true);
 }
 
 static struct region_slot *slot(struct fixture *f, uint32_t rank, uint32_t number)
@@ -154,6 +165,37 @@ static void a_stream_arrives_in_order(void **state)
     assert_int_equal(seen.nopened, 1);
     assert_int_equal(slot(f, 0, 1)->go, f->generation);
     assert_int_equal(slot(f, 0, 2)->go, f->generation - 1);
+    pthread_mutex_unlock(&f->daemon.lock);
+}
+
+static void early_ones_arrive_at_any_time(void **state)
+{
+    struct fixture *f = *state;
+    pthread_mutex_lock(&f->daemon.lock);
+    struct group *first = add(f, 0, 3, 1);
+    add_early(f, 0, 3, 2);
+    struct group *third = add_early(f, 0, 3, 3), *last = add(f, 0, 3, 4);
+    arrive(f, 0, 3);
+    arrive(f, 0, 4); /* cannot be */
+    wait_for(f, &seen.narrived, 1);
+    assert_int_equal(seen.arrived[0], 3);
+    assert_ptr_equal(f->ranks[0].streams[3], first);
+    arrive(f, 0, 1);
+    wait_for(f, &seen.narrived, 2);
+    watch_open_at(f->daemon.watch, first, 0);
+    wait_for(f, &seen.nopened, 1);
+    arrive(f, 0, 2);
+    wait_for(f, &seen.narrived, 3);
+    assert_int_equal(seen.arrived[2], 2);
+    watch_open_at(f->daemon.watch, f->ranks[0].streams[3], 0);
+    wait_for(f, &seen.nopened, 2);
+    assert_ptr_equal(f->ranks[0].streams[3], third);
+    let_it_look(f);
+    assert_int_equal(seen.narrived, 3);
+    assert_false(last->arrived);
+    watch_open_at(f->daemon.watch, third, 0);
+    wait_for(f, &seen.narrived, 4);
+    assert_int_equal(seen.arrived[3], 4);
     pthread_mutex_unlock(&f->daemon.lock);
 }
 
@@ -365,6 +407,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_stream_arrives_in_order, make, unmake),
+        cmocka_unit_test_setup_teardown(early_ones_arrive_at_any_time, make, unmake),
         cmocka_unit_test_setup_teardown(gates_open_at_their_times, make, unmake),
         cmocka_unit_test_setup_teardown(a_delayed_rank_opens_later, make, unmake),
         cmocka_unit_test_setup_teardown(words_are_raised_in_time, make, unmake),

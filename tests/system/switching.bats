@@ -58,6 +58,27 @@ counter() { python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))[sys
     nothing_left
 }
 
+# Without inputs that go early, each of the 37 sums in a row would need the two ranks that do not fit brought back, and two others
+# out: 74 evictions at least.
+@test "a row of sums on one stream needs a rank on the device once, not once a sum" {
+    sums() { cat "$1"/logs/capture.rank* | grep -o 'rank [0-9]* iteration.*sum.*' | sort; }
+    buckets() { run_prism run --emulate=8 --gpus-per-node=8 --trace="$1" --phase=capture -- "$PRISM_BUILD/test/buckets" 3 12 16; }
+    buckets fits
+    [ "$status" -eq 0 ] || { echo "$errors"; return 1; }
+    [ "$(sums fits | wc -l)" -eq 24 ]
+    export PRISM_DEVICE_MEMORY=$((100 << 20))
+    for seed in 0 5; do
+        PRISM_EVICTION_SEED=$seed buckets "switched$seed"
+        [ "$status" -eq 0 ] || { echo "$errors"; return 1; }
+        diff <(sums fits) <(sums "switched$seed")
+        [ "$(counter "switched$seed" evictions)" -gt 0 ]
+        [ "$(counter "switched$seed" evictions)" -lt 60 ] || { cat "switched$seed/switching.json"; return 1; }
+        # It is the same graph.
+        [ "$("$prism" info "switched$seed" --json | grep -c . )" -eq "$("$prism" info fits --json | grep -c .)" ]
+    done
+    nothing_left
+}
+
 @test "a program that wants more than a rank may have runs out of memory" {
     export PRISM_DEVICE_MEMORY=$((16 << 20))
     capture trace

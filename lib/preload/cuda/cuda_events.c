@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 
 #include "graph/graph.h"
+#include "preload/gate/early.h"
 #include "preload/nodes/events.h"
 #include "preload/memory/park.h"
 #include "preload/preload.h"
@@ -77,6 +78,7 @@ RECORD_DRV(cuEventRecordWithFlags_ptsz, true, (CUevent event, CUstream stream, u
         struct times_entry *times = before_wait((CUevent)event, (CUstream)stream, per_thread, &s, &park); \
         result r = real(stream, event, flags);                                                        \
         park_wait_end(park);                                                                          \
+        early_wait(s, (CUevent)event);                                                                \
         times_end(s, times);                                                                          \
         session_unlock();                                                                             \
         frame_leave();                                                                                \

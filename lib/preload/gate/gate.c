@@ -7,6 +7,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "graph/graph.h"
+#include "preload/gate/early.h"
 #include "preload/nodes/events.h"
 #include "preload/gate/gate_kernel.h"
 #include "preload/gate/heap.h"
@@ -34,6 +35,7 @@ static const struct word {
 } words_in_order[] = {
     {GATE_ARRIVE, offsetof(struct region_slot, arrive), CU_STREAM_MEM_OP_WRITE_VALUE_32, CU_STREAM_WRITE_VALUE_DEFAULT},
     {GATE_READY, offsetof(struct region_slot, ready), CU_STREAM_MEM_OP_WAIT_VALUE_32, CU_STREAM_WAIT_VALUE_GEQ},
+    {GATE_HERE, offsetof(struct region_slot, ready), CU_STREAM_MEM_OP_WRITE_VALUE_32, CU_STREAM_WRITE_VALUE_DEFAULT},
     {GATE_GO, offsetof(struct region_slot, go), CU_STREAM_MEM_OP_WAIT_VALUE_32, CU_STREAM_WAIT_VALUE_GEQ},
     {GATE_DONE, offsetof(struct region_slot, done), CU_STREAM_MEM_OP_WRITE_VALUE_32, CU_STREAM_WRITE_VALUE_DEFAULT},
 };
@@ -314,7 +316,10 @@ void gate_issue(struct comm *c, const struct operation *o, uint32_t n)
 {
     check_streams(o, n);
     for (uint32_t i = 0; i < n; i++)
-        park_touch(o[i].stream, false);
+        if (c->size == 1)
+            park_touch(o[i].stream, false); /* it may be copies */
+        else
+            park_touch_gate(o[i].stream);
     if (local_issue(c, o, n))
         return;
     struct msg_part few[8], *parts = n <= sizeof few / sizeof *few ? few : malloc(n * sizeof *parts);
@@ -332,14 +337,19 @@ void gate_issue(struct comm *c, const struct operation *o, uint32_t n)
                             .comm = c->number,
                             .ordinal = c->groups++,
                             .slot = g.use.slot,
-                            .generation = g.use.generation};
+                            .generation = g.use.generation,
+                            .early = g.early = early_may(&g)};
     g.node = node_send_comm(&node, parts, n);
     g.kernel = gate_kernel_wanted(g.stream);
     g.stream->gated = true;
     g.stream->slot = g.use.slot;
     g.stream->generation = g.use.generation;
     residence_hold();
-    park_gate(g.stream->handle, g.use.slot, g.use.generation);
+    if (g.early)
+        early_arrive(&g);
+    else
+        early_follow(&g);
+    park_gate(g.stream->handle, g.use.slot, g.use.generation, g.early);
     enqueue(&g);
     residence_let_go();
     tie_streams(g.stream, o, n, false);

@@ -1,6 +1,7 @@
 /* gate.h - one gate: what stands on the stream for one group of operations on one communicator.
  *
  *     capture   copy inputs to the heap · arrive · wait go · copy results from the heap · done
+ *               early (early.h): here · wait go · …, the inputs and arrive being on another stream
  *     paced     [pre] · arrive · wait ready · copy results · wait go · done · [post]
  *     nccl      [pre] · arrive · the prune plan's calls on the shrunk communicator · wait go · done · [post]
  *               (calibration: … · wait ready · copy the recorded results over · wait go · …)
@@ -27,6 +28,7 @@ struct gate {
     const struct msg_part *parts; /* as many; offsets within the region, bytes 0 = nothing to copy */
     uint32_t n;
     struct stream *stream;
+    bool early;  /* it has arrived by itself (early.h) */
     bool kernel; /* the waits are kernels (gate_kernel.h) */
     struct slot_use use;
     uint32_t node;
@@ -38,8 +40,8 @@ void gate_paced_enqueue(const struct gate *g);
 void gate_nccl_enqueue(const struct gate *g, struct shrunk *shrunk);
 
 /* The pieces. The stream goes over some words of the gate's slot, in this order: writes arrive, awaits ready, awaits go,
- * writes done. One call of the driver for all of them. */
-enum gate_words { GATE_ARRIVE = 1, GATE_READY = 2, GATE_GO = 4, GATE_DONE = 8 };
+ * writes done. One call of the driver for all of them. HERE writes ready, which capture has no other use for. */
+enum gate_words { GATE_ARRIVE = 1, GATE_READY = 2, GATE_GO = 4, GATE_DONE = 8, GATE_HERE = 16 };
 void gate_pass(const struct gate *g, unsigned words);
 void gate_copy_inputs(const struct gate *g);
 bool gate_has_outputs(const struct gate *g);

@@ -3,12 +3,14 @@
 
 void gate_capture_enqueue(const struct gate *g)
 {
-    gate_copy_inputs(g);
+    unsigned before = g->early ? GATE_HERE | GATE_GO : GATE_ARRIVE | GATE_GO;
+    if (!g->early)
+        gate_copy_inputs(g);
     if (!gate_has_outputs(g)) {
-        gate_pass(g, GATE_ARRIVE | GATE_GO | GATE_DONE);
+        gate_pass(g, before | GATE_DONE);
         return;
     }
-    gate_pass(g, GATE_ARRIVE | GATE_GO);
+    gate_pass(g, before);
     gate_copy_outputs(g);
     gate_pass(g, GATE_DONE);
 }

@@ -4,6 +4,7 @@
 
 #include "preload/preload.h"
 #include "preload/real.h"
+#include "preload/gate/early.h"
 #include "preload/gate/slots.h"
 
 static struct stream *by_key; /* hash of the living ones */
@@ -61,6 +62,7 @@ void streams_forget(CUstream handle)
     HASH_FIND(hh, by_key, &key, sizeof key, s);
     if (!s)
         return;
+    early_forget(s);
     HASH_DEL(by_key, s);
     nblocking -= s->blocking;
     for (struct stream *at = first; at != s; at = at->next)

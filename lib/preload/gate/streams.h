@@ -12,6 +12,7 @@
 #include <cuda.h>
 #include <uthash.h>
 
+struct early;
 struct times_entry;
 
 struct stream_key {
@@ -26,6 +27,7 @@ struct stream {
     bool blocking; /* waits for the legacy default stream and is waited for by it */
     bool gated;    /* slot and generation below are its latest gate */
     uint32_t slot, generation;
+    struct early *early; /* owned; NULL: none (early.h) */
     struct times_entry *times_head, *times_tail; /* times.c: unresolved, in stream order */
     UT_hash_handle hh;
     struct stream *next; /* by number */

@@ -38,6 +38,7 @@ struct lane {
     uint64_t serial;
     bool blocking, dead;
     bool fresh; /* first used while parked: there is nothing in front of its park gate */
+    bool foreign; /* more than gates and events was put on it */
     bool looking; /* in stands() */
     struct stop *stops; /* not done, in stream order */
     uint32_t n, cap;
@@ -236,12 +237,32 @@ void park_touch_slow(CUstream stream, struct park_seen *seen)
     if (streams_is_capturing(stream))
         return;
     pthread_mutex_lock(&lock);
-    lane_of(stream);
+    struct lane *l = lane_of(stream);
+    if (l)
+        l->foreign = true;
     *seen = (struct park_seen){stream, park_generation_};
     pthread_mutex_unlock(&lock);
 }
 
-void park_gate(CUstream stream, uint32_t slot, uint32_t generation)
+void park_touch_gate(CUstream stream)
+{
+    if (!residence_is_on() || streams_is_capturing(stream))
+        return;
+    pthread_mutex_lock(&lock);
+    lane_of(stream ? stream : CU_STREAM_LEGACY);
+    pthread_mutex_unlock(&lock);
+}
+
+bool park_has_only_gates(CUstream stream)
+{
+    pthread_mutex_lock(&lock);
+    const struct lane *l = find(stream);
+    bool only = l && !l->foreign && !l->blocking;
+    pthread_mutex_unlock(&lock);
+    return only;
+}
+
+void park_gate(CUstream stream, uint32_t slot, uint32_t generation, bool early)
 {
     if (!residence_is_on())
         return;
@@ -250,7 +271,7 @@ void park_gate(CUstream stream, uint32_t slot, uint32_t generation)
     if (l) {
         const struct region_slot *w = (const struct region_slot *)(const void *)session.region + slot;
         struct stop *s = append(l, STOP_GATE);
-        s->arrive = &w->arrive;
+        s->arrive = early ? &w->ready : &w->arrive;
         s->go = &w->go;
         s->done = &w->done;
         s->value = generation;

@@ -67,8 +67,12 @@ static inline void park_touch(CUstream stream, bool per_thread)
 
 /* The functions below do nothing while switching is off; session_lock held. */
 
-/* A gate of a slot of the region goes on the stream next. */
-void park_gate(CUstream stream, uint32_t slot, uint32_t generation);
+/* The same for a gate, and for events: all else that was put on a stream can be told from it. */
+void park_touch_gate(CUstream stream);
+/* Only gates, event waits and event records have ever been put on it, and it waits for no default stream. */
+bool park_has_only_gates(CUstream stream);
+/* A gate of a slot of the region goes on the stream next; early: where the stream stands is told by `ready` (gate/early.h). */
+void park_gate(CUstream stream, uint32_t slot, uint32_t generation, bool early);
 /* The event is recorded on the stream next; the event goes away. */
 void park_record(CUevent event, CUstream stream);
 void park_forget_event(CUevent event);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "graph/graph.h"
+#include "preload/gate/early.h"
 #include "preload/memory/park.h"
 #include "preload/preload.h"
 #include "preload/real.h"
@@ -72,5 +73,6 @@ void events_tie(struct stream *from, struct stream *to)
     struct park_wait park = park_wait_begin(event, to->handle);
     CUDA_MUST(driver(cuStreamWaitEvent)(to->handle, event, CU_EVENT_WAIT_DEFAULT));
     park_wait_end(park);
+    early_break(to);
     times_end(to, times);
 }

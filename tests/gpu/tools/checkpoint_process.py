@@ -16,9 +16,7 @@ print("sum", x[:1000].sum().item(), flush=True)
 """
 
 
-def main():
-    child = subprocess.Popen([sys.executable, "-c", CHILD, sys.argv[1]], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    child.stdout.readline()
+def measure(child):
     driver, arguments = ctypes.CDLL("libcuda.so.1"), (ctypes.c_char * 64)()
     result = {"bytes": int(float(sys.argv[1]) * (1 << 30)), "errors": [driver.cuInit(0)]}
     for name in ("Lock", "Checkpoint", "Restore", "Unlock"):
@@ -29,7 +27,18 @@ def main():
     child.stdin.flush()
     result["child"] = child.stdout.readline().strip()
     child.wait(60)
-    print(json.dumps(result))
+    return result
+
+
+def main():
+    child = subprocess.Popen([sys.executable, "-c", CHILD, sys.argv[1]], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        child.stdout.readline()
+        print(json.dumps(measure(child)))
+    finally:
+        # What it holds on the device would be missing in the stage that comes next.
+        child.kill()
+        child.wait()
 
 
 main()
