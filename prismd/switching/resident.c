@@ -1,39 +1,8 @@
-#include "prismd/switching/resident.h"
+#include "prismd/switching/victims.h"
 
 #include <stdlib.h>
 
-#include <uthash.h>
-
 #define AT_ONCE 2 /* demands being served */
-
-enum place { WAITS_START, IN, LEAVING, OUT, COMING };
-
-struct guest {
-    uint32_t rank;
-    enum place place;
-    uint64_t granted;
-    uint64_t want, least;   /* asked for, not answered; what will do of it */
-    uint32_t want_flag;
-    bool wants, needs;      /* WANT 0 or 1 unanswered; WANT 2 since it left */
-    uint32_t ready;         /* gates that may be opened once it is in */
-    uint64_t asked;         /* serial number of its demand; 0 = it has none */
-    int64_t asked_ns;
-    int64_t opened_ns, restored_ns, evict_ns, out_ns, cancelled_ns;
-    bool settled, parked, cancelling, unmovable, ending, was_evicted;
-    UT_hash_handle hh;
-};
-
-struct resident {
-    struct resident_setting set;
-    struct resident_calls calls;
-    void *arg;
-    struct guest *guests;
-    uint32_t started, to_come; /* processes that live; that have not been started */
-    uint64_t least_capacity;
-    uint64_t serial, random;
-    int64_t active_ns, turn_ns; /* (3): last progress, and the interval */
-    struct resident_counts counts;
-};
 
 struct resident *resident_create(const struct resident_setting *set, const struct resident_calls *calls, void *arg)
 {
@@ -46,7 +15,7 @@ struct resident *resident_create(const struct resident_setting *set, const struc
     s->to_come = set->ranks;
     s->least_capacity = set->capacity / 2;
     s->random = set->seed;
-    s->turn_ns = RESIDENT_QUIET_NS;
+    s->turn_ns = RESIDENT_IDLE_NS;
     return s;
 }
 
@@ -131,7 +100,9 @@ static void ask(struct resident *s, struct guest *g, int64_t now)
 {
     if (g->asked)
         return;
-    g->asked = ++s->serial;
+    if (!g->turn)
+        g->turn = ++s->serial;
+    g->asked = g->turn;
     g->asked_ns = now;
 }
 
@@ -167,66 +138,11 @@ static uint64_t bytes_of(const struct resident *s, const struct guest *g)
 
 /* --- victims --- */
 
-/* 0 = not a victim; the lower, the better a one. */
-static int rate(struct resident *s, struct guest *g, int64_t now)
-{
-    if (g->place != IN || g->ready || g->unmovable || g->ending || !g->granted ||
-        (g->cancelled_ns && now - g->cancelled_ns < RESIDENT_PARK_NS))
-        return 0;
-    struct resident_look look = s->calls.look(s->arg, g->rank);
-    bool still = look.standing && (look.blocked || now - look.active_ns >= RESIDENT_STILL_NS);
-    bool quiet = now - look.active_ns >= RESIDENT_QUIET_NS;
-    if (still || g->wants || now - g->restored_ns >= RESIDENT_SETTLE_NS)
-        g->settled = true;
-    if (!g->settled)
-        return 0;
-    return still ? (look.blocked ? 1 : 2) : quiet ? 3 : g->wants ? 4 : 0;
-}
-
-static uint64_t random_number(struct resident *s)
-{
-    s->random ^= s->random << 13;
-    s->random ^= s->random >> 7;
-    return s->random ^= s->random << 17;
-}
-
-/* Of two victims of equal rate: who was let on longest ago; of those that wait for memory, who asked last. */
-static bool is_better(const struct guest *a, int rate_a, const struct guest *b, int rate_b)
-{
-    if (rate_a != rate_b)
-        return rate_a < rate_b;
-    if (a->asked != b->asked && a->wants && b->wants)
-        return a->asked > b->asked;
-    return a->opened_ns < b->opened_ns;
-}
-
-/* The next victim not chosen yet, for anyone but `but`. */
-static struct guest *choose_victim(struct resident *s, const struct guest *but, struct guest *const *chosen, uint32_t n,
-                                   int64_t now)
-{
-    struct guest *best = NULL;
-    int best_rate = 0;
-    uint64_t seen = 0;
-    for (struct guest *g = s->guests; g; g = g->hh.next) {
-        bool taken = g == but;
-        for (uint32_t i = 0; i < n; i++)
-            taken |= chosen[i] == g;
-        int r = taken ? 0 : rate(s, g, now);
-        if (!r)
-            continue;
-        seen++;
-        if (!best || (s->set.seed ? random_number(s) % seen == 0 : is_better(g, r, best, best_rate))) {
-            best = g;
-            best_rate = r;
-        }
-    }
-    return best;
-}
-
 static void evict(struct resident *s, struct guest *g, int64_t now)
 {
     g->place = LEAVING;
     g->parked = g->cancelling = g->needs = false;
+    g->turn = g->asked;
     g->evict_ns = now;
     s->counts.evictions++;
     s->counts.ranks_evicted += !g->was_evicted;
@@ -234,14 +150,18 @@ static void evict(struct resident *s, struct guest *g, int64_t now)
     s->calls.send(s->arg, g->rank, MOVER_EVICT, 0, 0);
 }
 
-/* Evict ranks until `bytes` more are free or promised. Nobody, if there are not enough: moving some would not help. */
+/* Evict ranks until `bytes` more are free or promised. Nobody, if there are not enough: moving some would not help. What is free
+ * while ranks grow was made free for them, and is nobody's way back. */
 static bool make_room(struct resident *s, const struct guest *who, uint64_t bytes, int64_t now)
 {
     struct guest *chosen[256];
     uint32_t n = 0;
-    uint64_t sum = promised(s) + bytes;
+    uint64_t sum = promised(s);
+    if (who && who->place == OUT && s->grown_ns && now - s->grown_ns < RESIDENT_GROW_NS && sum < s->set.capacity)
+        sum = s->set.capacity;
+    sum += bytes;
     while (sum > s->set.capacity) {
-        struct guest *g = n < 256 ? choose_victim(s, who, chosen, n, now) : NULL;
+        struct guest *g = n < 256 ? victims_choose(s, who, chosen, n, now) : NULL;
         if (!g)
             return false;
         chosen[n++] = g;
@@ -304,12 +224,18 @@ static void serve(struct resident *s, struct guest *g, uint64_t *reserved, int64
     *reserved += bytes;
 }
 
-/* The demand made next after `after`. Ranks on their way are not served before they have arrived. */
+/* Those of ranks that are out come last. */
+static uint64_t order_of(const struct guest *g)
+{
+    return g->asked + (g->place == OUT ? UINT64_MAX / 2 : 0);
+}
+
+/* The demand to be served next after that of order `after`. Ranks on their way are not served before they have arrived. */
 static struct guest *next_demand(struct resident *s, uint64_t after)
 {
     struct guest *best = NULL;
     for (struct guest *g = s->guests; g; g = g->hh.next)
-        if (g->asked > after && g->place != LEAVING && g->place != COMING && (!best || g->asked < best->asked))
+        if (g->asked && order_of(g) > after && g->place != LEAVING && g->place != COMING && (!best || order_of(g) < order_of(best)))
             best = g;
     return best;
 }
@@ -359,9 +285,10 @@ static void pump(struct resident *s, int64_t now)
     if (promised(s) > s->set.capacity) /* a victim was taken back, or the device holds less than was thought */
         make_room(s, NULL, 0, now);
     while (waiting < AT_ONCE && (g = next_demand(s, after))) {
-        after = g->asked;
+        uint64_t asked = g->asked;
+        after = order_of(g);
         serve(s, g, &reserved, now);
-        waiting += g->asked == after;
+        waiting += g->asked == asked;
     }
     if (!next_demand(s, 0))
         take_turns(s, now);
@@ -370,7 +297,7 @@ static void pump(struct resident *s, int64_t now)
 static void progress(struct resident *s, int64_t now)
 {
     s->active_ns = now;
-    s->turn_ns = RESIDENT_QUIET_NS;
+    s->turn_ns = RESIDENT_IDLE_NS;
 }
 
 /* --- events --- */
@@ -422,6 +349,8 @@ static void take_want(struct resident *s, struct guest *g, const struct mover_me
         if (m->flag)
             learn_capacity(s, m->bytes);
     }
+    if (m->flag != 2 && g->place == IN)
+        s->grown_ns = now;
     if (m->flag != 2 || g->place == LEAVING || g->place == OUT)
         ask(s, g, now);
 }
@@ -528,6 +457,7 @@ void resident_gate_opened(struct resident *s, uint32_t rank, int64_t now)
     if (g->ready)
         g->ready--;
     g->opened_ns = now;
+    g->turn = g->asked;
 }
 
 void resident_ended(struct resident *s, uint32_t rank, int64_t now)

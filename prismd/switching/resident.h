@@ -8,14 +8,17 @@
  *     promised = held - granted(leaving)                      a RESTORE needs promised + bytes <= capacity: the one that
  *                                                             comes in takes memory as the other gives it up
  *
- * Demands are served in the order in which they were made, two at a time at most: memory for a rank that asked (WANT), the
- * way back for one that has gates to open, asked for memory or says that its host cannot go on (WANT flag 2), a start.
+ * Demands are served two at a time at most, in the order in which they were made: first memory for ranks that are in and asked
+ * (WANT) and starts, then the way back for those that have gates to open, asked for memory or say that their host cannot go on
+ * (WANT flag 2). So ranks that grow go on to their gates with what they have, and are not moved for a little of what others lack:
+ * a rank that waits for memory is a victim only of one in memory that asked before it (it keeps its turn from one gate to the
+ * next, on the device and off it), and room that is free while ranks grow is left to them.
  * What a demand lacks is taken from victims: ranks without a gate to open whose streams stand at gates, or that wait for
  * memory themselves, or that have been silent for RESIDENT_QUIET_NS (blocked in the store, a file, a long kernel). A rank
  * that came back is left alone until it stands or waits again, RESIDENT_SETTLE_NS at most.
  *
  * No deadlock: (1) the first demand can be met when all others are out, since none is larger than resident_most(), and
- * what is larger is refused; (2) every rank in memory becomes a victim after finite time: its ready gates are opened, and
+ * what is larger is refused, and ranks that wait for memory, which make no room for a way back, are served before it; (2) every rank in memory becomes a victim after finite time: its ready gates are opened, and
  * then it works, which others need not wait for the end of, or it is silent; waiting for memory is being silent; (3) a
  * rank that is out without a demand of its own (work behind its park gates that others wait for, seen by nobody) comes in
  * when there is no demand and the device has been silent, in turn, with growing intervals, so that waiting for another
@@ -32,6 +35,8 @@
 #define RESIDENT_STILL_NS  10000000LL   /* streams at gates, and so long no word from the host: a victim */
 #define RESIDENT_QUIET_NS  200000000LL  /* no word at all: a victim, too */
 #define RESIDENT_SETTLE_NS 1000000000LL
+#define RESIDENT_GROW_NS   200000000LL  /* so long after a rank asked for memory others are taken to need more, too */
+#define RESIDENT_IDLE_NS   200000000LL  /* first interval of (3) */
 #define RESIDENT_PARK_NS   5000000000LL /* a rank that has not parked by then is taken back (CANCEL) */
 #define RESIDENT_TURN_NS   10000000000LL /* longest interval of (3) */
 

@@ -23,7 +23,7 @@ $(B)/test/fuzz_reports: $(call objects,prismd,capture/hang_file.c cli/acct_text.
 $(eval $(call fuzz_target,pmix,common,-lxxhash -levent_core))
 $(B)/test/fuzz_pmix: $(call objects,prismd,pmix/pmix.c pmix/pmix_fence.c pmix/pmix_log.c pmix/pmix_values.c)
 $(eval $(call fuzz_target,switching,proto common))
-$(B)/test/fuzz_switching: $(call objects,prismd,switching/resident.c)
+$(B)/test/fuzz_switching: $(call objects,prismd,switching/resident.c switching/victims.c)
 $(eval $(call fuzz_target,surroundings,c10d common,-levent -lxxhash))
 $(B)/test/fuzz_surroundings: $(call objects,prismd,capture/gloo.c link/greeting.c pmix/pmix_door.c ranks/elf.c) $(call objects,lib/preload,launcher.c)
 $(eval $(call test_program,plain_graph,tests/fuzz,plain_graph.c,graph common,$(GRAPH_LINK),-I.))
