@@ -32,6 +32,7 @@
 #include "prismd/capture/progress.h"
 #include "prismd/ranks/rank.h"
 #include "prismd/report/result.h"
+#include "prismd/capture/settling.h"
 #include "prismd/ranks/sched.h"
 #include "prismd/replay/stall.h"
 #include "prismd/ranks/tasks.h"
@@ -283,6 +284,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
         hang_tick(d);
         progress_tick(d);
         folding_tick(d);
+        settling_tick(d);
         enough_tick(d);
         finish_if_over(d);
     }

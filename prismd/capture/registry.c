@@ -11,6 +11,7 @@
 #include "prismd/capture/membership.h"
 #include "prismd/ranks/rank.h"
 #include "prismd/ranks/sched.h"
+#include "prismd/capture/settling.h"
 
 #define NOCOLOR (-1) /* NCCL_SPLIT_NOCOLOR */
 
@@ -81,8 +82,7 @@ static void make(struct daemon *d, const int32_t *ranks, const uint32_t *comms, 
         graph_set_member(d->graph, r->number, comms[i], global, (int32_t)i);
         rank_comm_made(r, comms[i], global, (int32_t)size, (int32_t)i);
         struct msg_comm_ready ready = {.comm = comms[i], .size = (int32_t)size, .rank = (int32_t)i};
-        rank_send_ready(r, &ready, NULL);
-        sched_running(d, r);
+        settling_answer(r, &ready);
     }
 }
 
@@ -466,7 +466,7 @@ void registry_tell_pending(const struct daemon *d, void (*tell)(void *arg, const
 
 void registry_begin(struct daemon *d)
 {
-    (void)d;
+    settling_begin(d);
     link_on(LINK_JOIN, on_join);
     link_on(LINK_SPLIT, on_split);
     link_on(LINK_MADE, on_made);
@@ -475,8 +475,8 @@ void registry_begin(struct daemon *d)
 
 void registry_end(struct daemon *d)
 {
-    (void)d;
     struct pending *p, *next;
+    settling_end(d);
     HASH_ITER(hh, pending, p, next)
         drop_pending(p);
 }

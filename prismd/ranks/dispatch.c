@@ -9,6 +9,7 @@
 #include "prismd/switching/movers.h"
 #include "prismd/ranks/rank.h"
 #include "prismd/ranks/sched.h"
+#include "prismd/capture/settling.h"
 #include "prismd/store.h"
 #include "prismd/gates/watch.h"
 
@@ -239,6 +240,7 @@ void dispatch_message(struct daemon *d, struct rank *r, const void *data, size_t
         break;
     case MSG_SET_UP:
         r->host_waits = ((const struct msg_set_up *)h)->done ? HOST_RUNS : HOST_IN_DRIVER;
+        settling_set_up(r, ((const struct msg_set_up *)h)->done);
         break;
     case MSG_BYE:
         r->bye = true;

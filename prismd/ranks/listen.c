@@ -20,6 +20,7 @@
 #include "prismd/switching/movers.h"
 #include "prismd/ranks/rank.h"
 #include "prismd/ranks/region.h"
+#include "prismd/capture/settling.h"
 #include "prismd/ranks/tasks.h"
 
 static void drop_connection(struct rank *r)
@@ -163,6 +164,7 @@ static void take_hello(struct daemon *d, int fd)
         return;
     }
     r->hello = true;
+    settling_started(r);
     log_debug("rank %u has become its rank", r->number);
     r->running_since_ns = clock_now_ns();
     r->socket = fd;

@@ -15,6 +15,7 @@
 #include "common/log.h"
 #include "prismd/capture/membership.h"
 #include "prismd/ranks/sched.h"
+#include "prismd/capture/settling.h"
 #include "prismd/gates/watch.h"
 
 struct rank *rank_create(struct daemon *d, uint32_t number, uint32_t device, char *log_path)
@@ -73,6 +74,7 @@ void rank_reaped(struct rank *r, int status)
     r->state = RANK_ENDED;
     d->live--;
     sched_ended(d, r);
+    settling_ended(r);
     if (d->ops->ended)
         d->ops->ended(d, r);
 }

@@ -18,6 +18,7 @@
 #include "prismd/pmix/pmix.h"
 #include "prismd/ranks/rank.h"
 #include "prismd/ranks/scratch.h"
+#include "prismd/capture/settling.h"
 #include "prismd/store.h"
 
 extern char **environ;
@@ -244,6 +245,7 @@ int rank_start(struct rank *r, struct prism_error *err)
     r->state = RANK_RUNNING;
     r->running_since_ns = clock_now_ns();
     r->daemon->live++;
+    settling_started(r);
     log_debug("rank %u started (process %d)", r->number, (int)pid);
     return 0;
 }

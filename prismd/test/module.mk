@@ -15,3 +15,5 @@ $(eval $(call unit_test,prismd_child,prismd/test,child.c,$(PRISMD_LIBS),$(PRISMD
 $(eval $(call unit_test,prismd_behind,prismd/test,behind.c,$(PRISMD_LIBS),$(PRISMD_LINK),$(PRISMD_CFLAGS)))
 $(eval $(call unit_test,prismd_player,prismd/test,player.c,$(PRISMD_LIBS),$(PRISMD_LINK),$(PRISMD_CFLAGS)))
 $(eval $(call unit_test,prismd_works,prismd/test,works.c,$(PRISMD_LIBS),$(PRISMD_LINK),$(PRISMD_CFLAGS)))
+$(eval $(call unit_test,prismd_settling,prismd/test,settling.c,common,,$(PRISMD_CFLAGS)))
+$(B)/test/prismd_settling: $(call objects,prismd,capture/settling.c)

@@ -52,9 +52,19 @@ void link_announce(struct daemon *d, enum link_type type, const struct bytes *bo
     link_send(d, d->conf->node, type, body);
 }
 
+/* Whatever comes last on a stream is its head. */
 void watch_add(struct watch *w, struct group *g)
 {
     struct daemon *d = g->rank->daemon;
+    struct rank *r = g->rank;
+    if (g->stream >= r->nstreams) {
+        r->streams = realloc(r->streams, (g->stream + 1) * sizeof *r->streams);
+        if (!r->streams)
+            abort();
+        memset(r->streams + r->nstreams, 0, (g->stream + 1 - r->nstreams) * sizeof *r->streams);
+        r->nstreams = g->stream + 1;
+    }
+    r->streams[g->stream] = g;
     g->next_of_rank = g->rank->groups;
     g->rank->groups = g;
     g->arrived = true;
@@ -77,6 +87,8 @@ void sched_open(struct daemon *d, struct group *g)
     if (!*at)
         abort();
     *at = g->next_of_rank;
+    if (g->rank->streams[g->stream] == g)
+        g->rank->streams[g->stream] = NULL;
     g->opened = true;
     g->next_of_rank = d->phase_state; /* freed at the end: callers still look at it */
     d->phase_state = g;
@@ -209,6 +221,7 @@ static void free_rank(struct rank *r)
         free_group(r->assembling);
     membership_clear(r);
     free(r->region);
+    free(r->streams);
     free(r);
 }
 
