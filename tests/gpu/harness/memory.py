@@ -76,8 +76,8 @@ def host_pool(world, gib, most):
 
 
 def eviction(launcher, program, seed):
-    """Environment of a capture whose ranks must leave the device. prismd's own choice of what to pin goes by the memory that is there
-    when it starts. A machine of one GPU has half the memory of one of two."""
+    """Environment of a capture whose ranks must leave the device; seed 0: in prismd's own order, else by chance. Its own choice of what
+    to pin goes by the memory that is there when it starts. A machine of one GPU has half the memory of one of two."""
     environment = {**program.environment, "PRISM_EVICTION_SEED": str(seed), "PRISM_LOG": "debug"}
     if launcher.options.soft:
         # The stand-in's ranks have some 0.8 MB each, in ranges of 2 MiB; PyTorch's small ones 150 MB.
@@ -147,7 +147,7 @@ def lower_bound(row, alone, program, bandwidth):
 
 def overfull_row(launcher, row, program, bandwidth):
     """What decides most comes first: a capture, its bound; then the other order, then the same batch in micro-steps."""
-    first = capture(launcher, row, "capture", program, 1)
+    first = capture(launcher, row, "capture", program, 0)
     if first:
         row["numbers"]["captured"] = keep_numbers(first)
         row["memory_bytes"] = sum(r["values"].get("max_memory_allocated", 0) for r in first.values())
@@ -239,7 +239,7 @@ def switch(launcher, result):
     if not captures:
         program = Program("ddp-16x12", "ddp", 16, "DDP", ["--size=full", "--gib=12"], iterations=1)
         row = {"program": program.name, "steps": {}, "failures": [], "switching": [], "rates": [], "capture_seconds": []}
-        capture(launcher, row, "capture", program, 1)
+        capture(launcher, row, "capture", program, 0)
         result["capture"], captures = row, [row]
     for row in captures:
         result["rows"] += [{"program": row["program"], **r} for r in row["rates"]]
