@@ -5,7 +5,8 @@
  *
  * Each rank has MIB of device memory, gradients of 256 KiB a bucket among them. The integers summed depend on the rank, the
  * iteration and all sums before. Behind the last bucket come, on the same stream, a sum of what was just summed (its input is
- * not there before) and, in the last iteration, one of what a copy on that stream has brought. Prints "rank R iteration I sum S" of all gradients.
+ * not there before) and, in the first iteration, one of what a copy on that stream has brought. Prints of all gradients
+ * "rank R iteration I sum S".
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -92,7 +93,7 @@ int main(int argc, char **argv)
     j.comm = make_comm(store, "buckets/id", j.world, j.rank);
     begin(&j, (uint32_t)atoi(argv[3]));
     for (int i = 0; i < atoi(argv[1]); i++)
-        iterate(&j, i, i + 1 == atoi(argv[1]));
+        iterate(&j, i, i == 0);
     nccl(ncclCommDestroy(j.comm));
     c10d_client_close(store);
     return 0;

@@ -27,7 +27,7 @@ static bool is_possible(const struct gate *g)
 {
     CUstream s = g->stream->handle;
     if (session.phase != PHASE_CAPTURE || !residence_is_on() || session.board || s == CU_STREAM_LEGACY || s == CU_STREAM_PER_THREAD ||
-        streams_any_capture() || !park_has_only_gates(s))
+        streams_any_capture())
         return false;
     for (uint32_t i = 1; i < g->n; i++)
         if (g->operations[i].stream != g->operations[0].stream)
@@ -55,7 +55,7 @@ static void note_results(struct early *e, const struct gate *g)
 bool early_may(const struct gate *g)
 {
     const struct early *e = g->stream->early;
-    if (!e || !e->follows || !is_possible(g) || e->comm != g->operations[0].comm->number || e->n + g->n > RESULTS ||
+    if (!e || !e->follows || !is_possible(g) || !park_has_only_gates(g->stream->handle) || e->comm != g->operations[0].comm->number || e->n + g->n > RESULTS ||
         !g->stream->gated || slots_opened(g->stream->slot, g->stream->generation))
         return false;
     for (uint32_t i = 0; i < g->n; i++)
@@ -90,7 +90,7 @@ void early_follow(const struct gate *g)
     struct stream *s = g->stream;
     if (s->early)
         s->early->follows = false;
-    if (!is_possible(g) || g->n > RESULTS || (!s->early && !(s->early = create())))
+    if (!is_possible(g) || g->n > RESULTS || (!s->early && !(s->early = create())) || !park_begin_row(s->handle))
         return;
     struct early *e = s->early;
     park_record(e->mark, s->handle);

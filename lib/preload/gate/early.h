@@ -10,7 +10,7 @@
  *
  * Operation 2 goes early if (1) the gate before it on S is closed; (2) it is a collective on the same communicator, so its
  * order among the operations it meets is the same, and a program that hangs still hangs; (3) nothing but gates and event
- * waits was ever put on S (park.h tells; NCCL's streams in PyTorch); (4) its inputs do not overlap the results of the
+ * waits was put on S since E (park.h tells); (4) its inputs do not overlap the results of the
  * operations since E. Anything else is issued as ever, and T begins anew behind it. Arrivals in capture are not times.
  * A program's own cuStreamWaitValue on S is not seen; nobody does that to a stream of NCCL calls.
  * prismd is told by the node (msg_node.early) and opens the gates of a stream in their order. session_lock held throughout.

@@ -38,7 +38,7 @@ struct lane {
     uint64_t serial;
     bool blocking, dead;
     bool fresh; /* first used while parked: there is nothing in front of its park gate */
-    bool foreign; /* more than gates and events was put on it */
+    bool foreign; /* more than gates and events was put on it since park_begin_row */
     bool looking; /* in stands() */
     struct stop *stops; /* not done, in stream order */
     uint32_t n, cap;
@@ -253,11 +253,23 @@ void park_touch_gate(CUstream stream)
     pthread_mutex_unlock(&lock);
 }
 
+bool park_begin_row(CUstream stream)
+{
+    pthread_mutex_lock(&lock);
+    struct lane *l = find(stream);
+    bool begun = l && !l->blocking;
+    if (begun)
+        l->foreign = false;
+    __atomic_add_fetch(&park_generation_, 1, __ATOMIC_RELEASE); /* whoever has touched it says so again */
+    pthread_mutex_unlock(&lock);
+    return begun;
+}
+
 bool park_has_only_gates(CUstream stream)
 {
     pthread_mutex_lock(&lock);
     const struct lane *l = find(stream);
-    bool only = l && !l->foreign && !l->blocking;
+    bool only = l && !l->foreign;
     pthread_mutex_unlock(&lock);
     return only;
 }

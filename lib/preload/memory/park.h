@@ -49,7 +49,7 @@ struct park_seen {
 };
 #define PARK_SEEN 8u
 extern PRISM_THREAD struct park_seen park_seen_[PARK_SEEN];
-extern uint64_t park_generation_; /* stays 0 while switching is off; changes when a stream is destroyed */
+extern uint64_t park_generation_; /* stays 0 while switching is off; changes when what was seen has to be seen anew */
 void park_touch_slow(CUstream stream, struct park_seen *seen);
 
 /* The program is about to put work on the stream. NULL: the legacy default stream, or the thread's own. */
@@ -69,7 +69,9 @@ static inline void park_touch(CUstream stream, bool per_thread)
 
 /* The same for a gate, and for events: all else that was put on a stream can be told from it. */
 void park_touch_gate(CUstream stream);
-/* Only gates, event waits and event records have ever been put on it, and it waits for no default stream. */
+/* From here on it is noted whether anything but gates, event waits and records is put on it; false: it waits for the default stream. */
+bool park_begin_row(CUstream stream);
+/* Nothing was. */
 bool park_has_only_gates(CUstream stream);
 /* A gate of a slot of the region goes on the stream next; early: where the stream stands is told by `ready` (gate/early.h). */
 void park_gate(CUstream stream, uint32_t slot, uint32_t generation, bool early);
