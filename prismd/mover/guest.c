@@ -2,14 +2,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "common/error.h"
 #include "prismd/mover/spill.h"
 #include "prismd/mover/store.h"
 
@@ -18,34 +15,18 @@ struct guest *guests;
 struct outlet to_prismd = {.socket = -1};
 int wake_fd = -1;
 
-static void set_blocking(int fd, bool blocking)
+static void set_nonblocking(int fd)
 {
     int flags = fcntl(fd, F_GETFL);
     if (flags >= 0)
-        fcntl(fd, F_SETFL, blocking ? flags & ~O_NONBLOCK : flags | O_NONBLOCK);
+        fcntl(fd, F_SETFL, flags | O_NONBLOCK);
 }
 
 void mover_begin(int prismd_socket)
 {
     wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     to_prismd.socket = prismd_socket;
-    set_blocking(prismd_socket, false);
-}
-
-_Noreturn void mover_failed(const char *format, ...)
-{
-    char text[MOVER_TEXT];
-    struct mover_message m = {.type = MOVER_FAILED};
-    va_list ap;
-    va_start(ap, format);
-    vsnprintf(text, sizeof text, format, ap);
-    va_end(ap);
-    if (to_prismd.socket >= 0) {
-        set_blocking(to_prismd.socket, true);
-        if (mover_send(to_prismd.socket, &m, -1, text))
-            fprintf(stderr, "prism-mover: %s\n", text);
-    }
-    _exit(PRISM_EXIT_DAEMON);
+    set_nonblocking(prismd_socket);
 }
 
 /* --- sockets --- */
@@ -98,7 +79,7 @@ struct guest *guest_add(uint32_t rank, int socket)
         abort();
     g->rank = rank;
     g->outlet.socket = socket;
-    set_blocking(socket, false);
+    set_nonblocking(socket);
     HASH_ADD(hh, guests, rank, sizeof g->rank, g);
     return g;
 }

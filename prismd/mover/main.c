@@ -17,146 +17,10 @@
 #include "prismd/mover/copy.h"
 #include "prismd/mover/gpu.h"
 #include "prismd/mover/guest.h"
+#include "prismd/mover/hear.h"
 #include "prismd/mover/limit.h"
 #include "prismd/mover/spill.h"
 #include "prismd/mover/store.h"
-
-static uint64_t departures; /* evictions so far: numbers them */
-static uint64_t capacity;   /* what prismd divides among the ranks */
-
-/* Pinned memory is prepared when two more ranks like the largest would overfill the device: for what is beyond it, and for three
- * ranks more, since whole ranks are moved, one comes in while another goes out, and contexts take space too. */
-static void foresee(void)
-{
-    uint64_t sum = 0, largest = 0;
-    for (const struct guest *g = guests; g; g = g->hh.next) {
-        sum += g->granted;
-        largest = g->granted > largest ? g->granted : largest;
-    }
-    if (sum + 2 * largest > capacity)
-        store_prepare(sum + 3 * largest - capacity);
-}
-
-static void begin_move(struct guest *g)
-{
-    g->moved = 0;
-    g->first_ns = g->last_ns = 0;
-}
-
-/* --- from prismd --- */
-
-/* Messages that are the rank's; what they say is noted. */
-static void hand_on(const struct mover_message *m)
-{
-    struct guest *g = guest_find(m->rank);
-    if (!g)
-        return;
-    if (m->type == MOVER_GRANT && !m->flag) {
-        g->granted += m->bytes;
-        foresee();
-    } else if (m->type == MOVER_EVICT) {
-        g->left = ++departures;
-        begin_move(g);
-    } else if (m->type == MOVER_RESTORE) {
-        begin_move(g);
-    }
-    outlet_send(&g->outlet, m);
-}
-
-static void take_from_prismd(const struct mover_message *m, int fd)
-{
-    switch (m->type) {
-    case MOVER_ATTACH:
-        if (fd < 0 || guest_find(m->rank))
-            mover_failed("malformed message: rank %u attached twice, or without a socket", m->rank);
-        capacity = m->total;
-        guest_add(m->rank, fd);
-        return;
-    case MOVER_DETACH:
-        if (guest_find(m->rank))
-            guest_drop(guest_find(m->rank));
-        break;
-    case MOVER_GRANT:
-    case MOVER_EVICT:
-    case MOVER_CANCEL:
-    case MOVER_RESTORE:
-        hand_on(m);
-        break;
-    default:
-        mover_failed("malformed message of type %u", m->type);
-    }
-    if (fd >= 0)
-        close(fd);
-}
-
-/* --- from ranks --- */
-
-static void tell_moved(const struct guest *g, uint32_t type)
-{
-    struct mover_message m = {.type = type, .rank = g->rank, .bytes = g->moved, .ns = g->last_ns - g->first_ns};
-    m.spilled = guest_spilled(g);
-    store_tell();
-    outlet_send(&to_prismd, &m);
-}
-
-static void drop_ranges(struct guest *g)
-{
-    struct range *r, *next;
-    HASH_ITER(hh, g->ranges, r, next)
-        guest_drop_range(r);
-}
-
-static void take_out(struct guest *g, const struct mover_message *m, int fd)
-{
-    if (fd < 0 || !m->bytes || guest_range(g, m->range))
-        mover_failed("rank %u: malformed message (range %llu out)", g->rank, (unsigned long long)m->range);
-    copy_queue(COPY_OUT, guest_add_range(g, m->range, m->bytes), fd);
-}
-
-static void take_in(struct guest *g, const struct mover_message *m, int fd)
-{
-    struct range *r = guest_range(g, m->range);
-    if (fd < 0 || !r || r->bytes != m->bytes)
-        mover_failed("rank %u: malformed message (range %llu in)", g->rank, (unsigned long long)m->range);
-    r->leaving = true;
-    copy_queue(COPY_IN, r, fd);
-}
-
-static void take_from_rank(struct guest *g, struct mover_message *m, int fd, const char *text)
-{
-    m->rank = g->rank;
-    switch (m->type) {
-    case MOVER_OUT:
-        take_out(g, m, fd);
-        return;
-    case MOVER_IN:
-        take_in(g, m, fd);
-        return;
-    case MOVER_OUT_END:
-        tell_moved(g, MOVER_EVICTED);
-        break;
-    case MOVER_IN_END:
-        tell_moved(g, MOVER_RESTORED);
-        drop_ranges(g);
-        break;
-    case MOVER_LESS:
-        g->granted -= m->bytes < g->granted ? m->bytes : g->granted;
-        outlet_send(&to_prismd, m);
-        break;
-    case MOVER_CONTEXT:
-    case MOVER_WANT:
-    case MOVER_PARKED:
-    case MOVER_CANCELLED:
-        outlet_send(&to_prismd, m);
-        break;
-    case MOVER_FAILED:
-        mover_failed("rank %u: %s", g->rank, text);
-    default:
-        mover_failed("rank %u: malformed message of type %u", g->rank, m->type);
-    }
-    if (fd >= 0)
-        close(fd);
-}
 
 /* --- the thread that reads sockets --- */
 
@@ -166,7 +30,7 @@ static void read_prismd(void)
     struct mover_message m;
     int fd, rc;
     while ((rc = mover_receive(to_prismd.socket, &m, &fd, NULL, MSG_DONTWAIT)) > 0)
-        take_from_prismd(&m, fd);
+        hear_prismd(&m, fd);
     if (rc == 0 || errno == ECONNRESET)
         _exit(0);
     if (errno != EAGAIN)
@@ -180,7 +44,7 @@ static void read_guest(struct guest *g)
     char text[MOVER_TEXT + 1];
     int fd, rc;
     while ((rc = mover_receive(g->outlet.socket, &m, &fd, text, MSG_DONTWAIT)) > 0)
-        take_from_rank(g, &m, fd, text);
+        hear_rank(g, &m, fd, text);
     if (rc < 0 && errno == EAGAIN)
         return;
     close(g->outlet.socket);
