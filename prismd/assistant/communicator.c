@@ -30,6 +30,7 @@ struct redop {
 
 struct communicator {
     uint32_t number;
+    struct order_create made; /* as it was ordered */
     pthread_mutex_t lock;
     pthread_cond_t came;
     struct queued *head, *tail;
@@ -159,8 +160,7 @@ static void time_run(struct communicator *c, const struct order_run *o)
 
 static void run(struct communicator *c, const struct order_run *o)
 {
-    const struct order_call *calls =
-        (const struct order_call *)((const struct order_segment *)(o + 1) + o->nsegments);
+    const struct order_call *calls = order_calls(o);
     uint64_t scratch = o->scratch_bytes ? o->scratch_bytes : 1;
     gpu_buffer_grow(&c->scratch, scratch);
     struct ring_place *payload = o->payload_bytes ? ring_take(c->ring, o, c->stream) : NULL;
@@ -240,13 +240,14 @@ static void *work(void *arg)
 
 /* --- the thread that reads orders --- */
 
-static struct communicator *begin(uint32_t number)
+static struct communicator *begin(const struct order_create *o)
 {
     struct communicator *c = calloc(1, sizeof *c);
     pthread_t thread;
     if (!c)
         abort();
-    c->number = number;
+    c->number = o->h.communicator;
+    c->made = *o;
     pthread_mutex_init(&c->lock, NULL);
     pthread_cond_init(&c->came, NULL);
     HASH_ADD(hh, communicators, number, sizeof c->number, c);
@@ -259,12 +260,14 @@ void communicator_order(struct order_header *order)
 {
     struct communicator *c;
     HASH_FIND(hh, communicators, &order->communicator, sizeof order->communicator, c);
-    if (!c && order->type == ORDER_CREATE)
-        c = begin(order->communicator);
+    const char *fault = order_fault(order, c ? &c->made : NULL);
+    if (fault)
+        answer_failed(PRISM_EXIT_DAEMON, "malformed order %u for communicator %u: %s", order->type, order->communicator, fault);
+    if (!c)
+        c = begin((const struct order_create *)order);
     struct queued *q = calloc(1, sizeof *q);
-    if (!c || !q)
-        answer_failed(PRISM_EXIT_DAEMON, "malformed order %u for communicator %u", order->type,
-                      order->communicator);
+    if (!q)
+        abort();
     q->order = order;
     if (order->type == ORDER_DESTROY) /* the thread frees it */
         HASH_DEL(communicators, c);

@@ -21,6 +21,7 @@
 #define ORDER_GATES     256 /* communicators of an assistant that can have a gate */
 #define ORDER_NO_GATE   UINT32_MAX
 #define ORDER_NO_TAG    UINT32_MAX
+#define ORDER_BYTES_MAX (1ull << 40) /* of an order's payload, and of its scratch */
 
 enum order_type {
     /* prismd -> assistant */
@@ -78,6 +79,16 @@ struct order_run {
     /* struct order_segment[nsegments], struct order_call[ncalls] */
 };
 
+static inline const struct order_segment *order_segments(const struct order_run *o)
+{
+    return (const struct order_segment *)(o + 1);
+}
+
+static inline const struct order_call *order_calls(const struct order_run *o)
+{
+    return (const struct order_call *)(order_segments(o) + o->nsegments);
+}
+
 struct order_id {
     struct order_header h;
     uint8_t id[ORDER_ID_LEN];
@@ -111,5 +122,9 @@ struct order_shared {
     _Alignas(4096) uint32_t go[ORDER_GATES]; /* by gate: generation up to which runs may begin; only ever grows */
     uint32_t unused[1024 - ORDER_GATES];
 };
+
+/* Can the assistant do this? o: all h.size bytes of it; made: what its communicator was made with, NULL = there is none yet. NULL, or
+ * what is wrong: a size, a call or a place that cannot be. A sound order reaches into no memory but the buffers it names. */
+const char *order_fault(const struct order_header *o, const struct order_create *made);
 
 #endif

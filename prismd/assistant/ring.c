@@ -208,7 +208,7 @@ static void assign(struct ring *r, struct ring_place *p, const struct order_run 
     p->segments = malloc(n + 1);
     if (!p->segments)
         abort();
-    memcpy(p->segments, order + 1, n);
+    memcpy(p->segments, order_segments(order), n);
     p->nsegments = order->nsegments;
     p->bytes = order->payload_bytes;
     p->number = r->foreseen++;
@@ -233,7 +233,7 @@ static struct ring_place *find(struct ring *r, const struct order_run *order)
         struct ring_place *p = &r->places[i];
         if (p->state == FREE || p->state == TAKEN || p->bytes != order->payload_bytes ||
             p->nsegments != order->nsegments ||
-            memcmp(p->segments, order + 1, order->nsegments * sizeof *p->segments))
+            memcmp(p->segments, order_segments(order), order->nsegments * sizeof *p->segments))
             continue;
         if (!best || p->number < best->number)
             best = p;

@@ -129,17 +129,8 @@ static const struct order_run *order(struct fixture *f, const struct graph_part 
     const struct order_run *o = (const struct order_run *)(void *)f->out.data;
     assert_int_equal(o->h.size, f->out.len);
     assert_int_equal(o->h.type, ORDER_RUN);
+    assert_null(order_fault(&o->h, &(struct order_create){.size = 3, .rank = 2}));
     return o;
-}
-
-static const struct order_segment *segments(const struct order_run *o)
-{
-    return (const struct order_segment *)(o + 1);
-}
-
-static const struct order_call *calls(const struct order_run *o)
-{
-    return (const struct order_call *)(segments(o) + o->nsegments);
 }
 
 static void sums_are_the_first_members_contribution(void **state)
@@ -151,14 +142,14 @@ static void sums_are_the_first_members_contribution(void **state)
     assert_non_null(o);
     assert_false(f.changed);
     assert_int_equal(o->nsegments, 1);
-    const struct order_segment *s = segments(o);
+    const struct order_segment *s = order_segments(o);
     assert_int_equal(s->key.rank, 1);
     assert_int_equal(s->key.ordinal, 7);
     assert_int_equal(s->key.role, PAYLOAD_CONTRIBUTION);
     assert_true(s->from == 0 && s->to == 0 && s->bytes == 32);
     assert_int_equal(o->ncalls, 1);
-    assert_int_equal(calls(o)->kind, COLL_CALL_ALLREDUCE);
-    assert_int_equal(calls(o)->count, 8);
+    assert_int_equal(order_calls(o)->kind, COLL_CALL_ALLREDUCE);
+    assert_int_equal(order_calls(o)->count, 8);
     assert_true(o->scratch_bytes >= 32);
     tear_down(&f);
 }
@@ -173,14 +164,14 @@ static void each_reduction_of_a_group_has_its_own(void **state)
     const struct order_run *o = order(&f, two, two, 2, true);
     assert_non_null(o);
     assert_int_equal(o->nsegments, 2);
-    assert_int_equal(segments(o)[0].key.role, PAYLOAD_CONTRIBUTION);
-    assert_int_equal(segments(o)[1].key.role, PAYLOAD_CONTRIBUTION + 1);
-    assert_true(segments(o)[1].to >= 32);
-    assert_int_equal(calls(o)[1].from, segments(o)[1].to);
+    assert_int_equal(order_segments(o)[0].key.role, PAYLOAD_CONTRIBUTION);
+    assert_int_equal(order_segments(o)[1].key.role, PAYLOAD_CONTRIBUTION + 1);
+    assert_true(order_segments(o)[1].to >= 32);
+    assert_int_equal(order_calls(o)[1].from, order_segments(o)[1].to);
     /* An average: everybody multiplies by 1/4. */
     const float quarter = 0.25f;
-    assert_int_equal(calls(o)[1].redop, COLL_REDOP_PREMUL);
-    assert_memory_equal(&calls(o)[1].scalar, &quarter, sizeof quarter);
+    assert_int_equal(order_calls(o)[1].redop, COLL_REDOP_PREMUL);
+    assert_memory_equal(&order_calls(o)[1].scalar, &quarter, sizeof quarter);
     tear_down(&f);
 }
 
@@ -194,10 +185,10 @@ static void gathered_shards_are_cut_from_outputs(void **state)
     assert_non_null(o);
     assert_int_equal(o->nsegments, 2);
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(segments(o)[i].key.role, PAYLOAD_OUTPUT);
-        assert_int_equal(segments(o)[i].key.rank, 1);
-        assert_int_equal(segments(o)[i].bytes, 16);
-        assert_int_equal(segments(o)[i].from, i * 48);
+        assert_int_equal(order_segments(o)[i].key.role, PAYLOAD_OUTPUT);
+        assert_int_equal(order_segments(o)[i].key.rank, 1);
+        assert_int_equal(order_segments(o)[i].bytes, 16);
+        assert_int_equal(order_segments(o)[i].from, i * 48);
     }
     assert_int_equal(o->payload_bytes % 256, 0);
     tear_down(&f);
@@ -214,12 +205,12 @@ static void other_sizes_are_cut_or_left_zero(void **state)
     const struct order_run *o = order(&f, &more, &more, 1, true);
     assert_true(f.changed);
     assert_int_equal(o->nsegments, 2);
-    assert_true(segments(o)[1].from == 48 && segments(o)[1].bytes == 16 && segments(o)[1].to == 24);
+    assert_true(order_segments(o)[1].from == 48 && order_segments(o)[1].bytes == 16 && order_segments(o)[1].to == 24);
     o = order(&f, &less, &less, 1, true);
     assert_true(f.changed);
     /* Half of each shard; no two of them are neighbours in the recorded bytes. */
     assert_int_equal(o->nsegments, 2);
-    assert_true(segments(o)[1].from == 48 && segments(o)[1].bytes == 8 && segments(o)[1].to == 8);
+    assert_true(order_segments(o)[1].from == 48 && order_segments(o)[1].bytes == 8 && order_segments(o)[1].to == 8);
     tear_down(&f);
 }
 
@@ -237,15 +228,15 @@ static void messages_follow_peers_not_positions(void **state)
     assert_non_null(o);
     assert_false(f.changed);
     assert_int_equal(o->nsegments, 1);
-    assert_int_equal(segments(o)->key.rank, 2);
-    assert_int_equal(segments(o)->key.ordinal, 9);
-    assert_true(segments(o)->from == 20 && segments(o)->bytes == 12);
+    assert_int_equal(order_segments(o)->key.rank, 2);
+    assert_int_equal(order_segments(o)->key.ordinal, 9);
+    assert_true(order_segments(o)->from == 20 && order_segments(o)->bytes == 12);
     assert_int_equal(o->ncalls, 2);
     bool sent = false, received = false;
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(calls(o)[i].peer, 1); /* rank 2 is participant 1 */
-        sent |= calls(o)[i].kind == COLL_CALL_SEND && calls(o)[i].count == 3;
-        received |= calls(o)[i].kind == COLL_CALL_RECV && calls(o)[i].count == 2;
+        assert_int_equal(order_calls(o)[i].peer, 1); /* rank 2 is participant 1 */
+        sent |= order_calls(o)[i].kind == COLL_CALL_SEND && order_calls(o)[i].count == 3;
+        received |= order_calls(o)[i].kind == COLL_CALL_RECV && order_calls(o)[i].count == 2;
     }
     assert_true(sent && received);
     tear_down(&f);
