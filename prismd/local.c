@@ -208,6 +208,14 @@ static void tell_others(struct daemon *d)
     bytes_free(&b);
 }
 
+void local_refuse(struct daemon *d, local_done done)
+{
+    struct bytes none = {0};
+    local.told = false;
+    tell_others(d);
+    done(d, &none);
+}
+
 static void on_wake(evutil_socket_t fd, short what, void *arg)
 {
     struct daemon *d = arg;
@@ -229,10 +237,10 @@ static void on_peer_fail(struct daemon *d, uint32_t from, struct bytes_reader *b
     int code = (int)bytes_get_u32(b);
     int program_exit = (int)bytes_get_u32(b);
     char *text = bytes_get_string(b);
-    if (text && !d->failure.code) {
+    if (!d->failure.code) {
         d->program_exit = program_exit;
-        d->failure.code = code;
-        snprintf(d->failure.text, sizeof d->failure.text, "%s", text);
+        d->failure.code = text && code > 0 ? code : PRISM_EXIT_DAEMON;
+        snprintf(d->failure.text, sizeof d->failure.text, "%s", text && *text ? text : "another node has failed");
     }
     free(text);
     /* Its origin has told all, but between phases: who began the next one since then needs to hear it behind that. */

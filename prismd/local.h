@@ -20,6 +20,8 @@ void local_fini(struct daemon *d);
  * result is what this node has to tell the coordinator (phases.c knows the form). */
 typedef void (*local_done)(struct daemon *d, const struct bytes *result);
 void local_begin(struct daemon *d, const struct local_phase *phase, local_done done);
+/* This node cannot take part in the phase that is being begun, for d->failure: the others are told, then done is called. */
+void local_refuse(struct daemon *d, local_done done);
 /* Stop early: the failure is in d->failure. Safe to call again. */
 void local_stop(struct daemon *d);
 

@@ -3,7 +3,7 @@ PRISMD_MUNGE := $(if $(wildcard /usr/include/munge.h),1,)
 PRISMD_CFLAGS := -I. $(if $(PRISMD_MUNGE),-DHAVE_MUNGE)
 PRISMD_LINK := -levent -levent_pthreads -lzstd -lxxhash -ljansson -lm -ldl $(if $(PRISMD_MUNGE),-lmunge)
 PRISMD_LIBS := prismd prismopt c10d trace graph coll proto common
-PRISMD_SOURCES := conf.c devices.c local.c manifest.c network.c phases.c place.c store.c \
+PRISMD_SOURCES := conf.c devices.c local.c manifest.c network.c phase_message.c phases.c place.c store.c \
 	$(addprefix gates/,board.c pace.c watch.c) \
 	$(addprefix ranks/,child.c container.c dispatch.c elf.c hosts.c limits.c listen.c rank.c region.c sched.c scratch.c spawn.c step.c tasks.c) \
 	$(addprefix capture/,capture.c channel.c collective.c enough.c gloo.c hang.c hang_cpu.c hang_file.c membership.c progress.c record.c registry.c settling.c standing.c synthetic.c) \
@@ -15,7 +15,7 @@ PRISMD_SOURCES := conf.c devices.c local.c manifest.c network.c phases.c place.c
 	$(addprefix diagnose/,diagnose.c diagnose_match.c diagnose_wait.c) \
 	$(addprefix report/,accounting.c accounting_text.c report.c result.c) \
 	$(addprefix pmix/,pmix.c pmix_door.c pmix_fence.c pmix_identity.c pmix_log.c pmix_node.c pmix_trace.c pmix_values.c) \
-	$(addprefix link/,credential.c greeting.c link.c link_setup.c)
+	$(addprefix link/,allowed.c credential.c greeting.c link.c link_setup.c)
 $(eval $(call static_library,prismd,prismd,$(PRISMD_SOURCES),$(PRISMD_CFLAGS)))
 $(eval $(call program,prismd,prismd,main.c,$(PRISMD_LIBS),$(PRISMD_LINK),$(PRISMD_CFLAGS)))
 $(eval $(call unit_test,prismd_accounting,prismd/test,accounting.c,prismd common,,$(PRISMD_CFLAGS)))

@@ -24,6 +24,7 @@
 #include "prismd/local.h"
 #include "prismd/manifest.h"
 #include "prismd/network.h"
+#include "prismd/phase_message.h"
 #include "prismd/pmix/pmix.h"
 #include "prismd/predict/predict.h"
 #include "prismd/report/report.h"
@@ -84,58 +85,48 @@ static int load_graph(struct daemon *d, struct prism_error *err)
     return rc;
 }
 
-/* u32 n, n ranks of the world; malloc'ed, NULL: malformed. */
-static uint32_t *get_live(struct bytes_reader *b, uint32_t *n, uint32_t world)
+/* A follower takes over what the message says; the coordinator knows it. */
+static int prepare_phase(struct daemon *d, struct phase_message *m, struct prism_error *err)
 {
-    *n = bytes_get_u32(b);
-    uint32_t *live = *n <= world ? malloc(*n * sizeof *live + 1) : NULL;
-    for (uint32_t i = 0; live && i < *n; i++)
-        b->bad |= (live[i] = bytes_get_u32(b)) >= world;
-    if (b->bad)
-        free(live);
-    return b->bad ? NULL : live;
+    char *trace = d->conf->trace;
+    d->conf->trace = m->trace;
+    m->trace = trace;
+    store_destroy(d->store);
+    d->store = store_remote(d, m->host, m->port);
+    d->failure = (struct prism_error){0};
+    if (m->kind == PHASE_CAPTURE)
+        graph_destroy(d->graph), d->graph = NULL;
+    else if (m->reload)
+        return load_graph(d, err) || folding_follow(d->conf, err) || network_load(d, err) ? -1 : 0;
+    return 0;
 }
 
 static void on_phase(struct daemon *d, uint32_t from, struct bytes_reader *b)
 {
-    struct local_phase p = {.kind = (enum msg_phase)bytes_get_u32(b), .transport = (enum msg_transport)bytes_get_u32(b)};
-    char *host = bytes_get_string(b);
-    uint32_t port = bytes_get_u32(b);
-    uint32_t reload = bytes_get_u32(b);
-    int refusal = (int)bytes_get_u32(b);
-    char *refused = bytes_get_string(b), *trace = bytes_get_string(b);
-    d->trace_nodes = bytes_get_u32(b);
-    uint32_t *live = get_live(b, &p.nlive, d->conf->world);
+    struct phase_message m;
     struct prism_error err = {0};
-    if (refused)
-        prism_error_set(&d->refusal, refusal, "%s", refused);
-    d->refusal.code = refusal;
-    if (d->conf->node && trace) {
-        free(d->conf->trace);
-        d->conf->trace = trace;
-    } else {
-        free(trace);
-    }
-    free(refused);
-    if (!live || !host || p.kind < PHASE_CAPTURE || p.kind > PHASE_EMULATE) {
-        free(host);
-        free(live);
+    (void)from;
+    if (d->ops || phase_message_take(&m, b, d->conf->world)) {
+        bool between = !d->ops;
         daemon_fail(d, PRISM_EXIT_DAEMON, "malformed message from the first node");
+        if (between)
+            local_refuse(d, report_local);
         return;
     }
-    p.live = live;
-    if (d->conf->node) {
-        store_destroy(d->store);
-        d->store = store_remote(d, host, (uint16_t)port);
-        d->failure = (struct prism_error){0};
-        if (p.kind == PHASE_CAPTURE)
-            graph_destroy(d->graph), d->graph = NULL;
-        else if (reload && (load_graph(d, &err) || folding_follow(d->conf, &err) || network_load(d, &err)))
-            daemon_fail(d, err.code, "%s", err.text);
+    d->trace_nodes = m.trace_nodes;
+    if (*m.refused)
+        prism_error_set(&d->refusal, m.refusal, "%s", m.refused);
+    d->refusal.code = m.refusal;
+    int rc = d->conf->node ? prepare_phase(d, &m, &err) : 0;
+    if (!rc && m.kind != PHASE_CAPTURE && !d->graph)
+        rc = prism_error_set(&err, PRISM_EXIT_DAEMON, "malformed message from the first node: no graph has been read");
+    if (rc) {
+        daemon_fail(d, err.code, "%s", err.text);
+        local_refuse(d, report_local);
+    } else {
+        local_begin(d, &(struct local_phase){m.kind, m.transport, m.live, m.nlive}, report_local);
     }
-    free(host);
-    local_begin(d, &p, report_local);
-    free(live);
+    phase_message_clear(&m);
 }
 
 static void on_quit(struct daemon *d, uint32_t from, struct bytes_reader *b)
@@ -216,17 +207,18 @@ static int run_phase(struct daemon *d, enum msg_phase kind, enum msg_transport t
     }
     pmix_name_phase(d);
     struct bytes b = {0};
-    bytes_put_u32(&b, kind);
-    bytes_put_u32(&b, transport);
-    bytes_put_string(&b, store_host(d->store));
-    bytes_put_u32(&b, store_port(d->store));
-    bytes_put_u32(&b, reload);
-    bytes_put_u32(&b, kind == PHASE_CAPTURE ? (uint32_t)d->refusal.code : 0);
-    bytes_put_string(&b, d->refusal.text);
-    bytes_put_string(&b, d->conf->trace);
-    bytes_put_u32(&b, kind == PHASE_CAPTURE ? d->conf->nodes : lead.manifest.nodes);
-    bytes_put_u32(&b, nlive);
-    bytes_put(&b, live, nlive * sizeof *live);
+    struct phase_message m = {.kind = kind,
+                              .transport = transport,
+                              .host = (char *)(uintptr_t)store_host(d->store),
+                              .port = store_port(d->store),
+                              .reload = reload,
+                              .refusal = kind == PHASE_CAPTURE ? d->refusal.code : 0,
+                              .refused = d->refusal.text,
+                              .trace = d->conf->trace,
+                              .trace_nodes = kind == PHASE_CAPTURE ? d->conf->nodes : lead.manifest.nodes,
+                              .live = (uint32_t *)(uintptr_t)live,
+                              .nlive = nlive};
+    phase_message_put(&m, &b);
     link_announce(d, LINK_PHASE, &b);
     bytes_free(&b);
     pthread_mutex_unlock(&d->lock);

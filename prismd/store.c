@@ -212,7 +212,7 @@ void store_rank_connected(struct store *s, uint32_t port, uint32_t rank)
 static void on_port(struct daemon *d, uint32_t from, struct bytes_reader *b)
 {
     uint32_t port = bytes_get_u32(b), rank = bytes_get_u32(b);
-    if (!b->bad && port < PORTS && d->store && d->store->server)
+    if (!b->bad && port < PORTS && rank < d->conf->world && d->store && d->store->server)
         take_report(d->store, port, from, rank);
 }
 

@@ -131,6 +131,16 @@ uint64_t coll_output_count(int op, uint64_t count, int rank, int root, int size)
     }
 }
 
+bool coll_part_is_possible(int op, int datatype, int redop, uint64_t count, int peer, int size)
+{
+    uint64_t element = coll_datatype_size(datatype);
+    if (op < PRISM_OP_ALLREDUCE || op >= PRISM_OP_END || !element || size < 1 || count > COLL_BYTES_MAX / element / (uint64_t)size)
+        return false;
+    if (coll_op_is_reduction(op) && (redop < 0 || redop >= COLL_REDOPS))
+        return false;
+    return (!coll_op_is_p2p(op) && !coll_op_is_rooted(op)) || (peer >= 0 && peer < size);
+}
+
 bool coll_sizes_agree(int op, int datatype, uint64_t count, int rank, int root, int size, uint64_t in_bytes, uint64_t out_bytes)
 {
     uint64_t element = coll_datatype_size(datatype);

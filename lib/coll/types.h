@@ -81,6 +81,10 @@ bool coll_op_same_output(int op);
 /* Elements that rank reads and that rank gets; 0 for an unknown operation. */
 uint64_t coll_input_count(int op, uint64_t count, int rank, int root, int size);
 uint64_t coll_output_count(int op, uint64_t count, int rank, int root, int size);
+#define COLL_BYTES_MAX (1ull << 48) /* of an operation, all members' together: more than any machine has, and sums of these do not wrap */
+/* Whether there can be such an operation in a communicator of that size: known operation, datatype and reduction, peer or root a
+ * member, at most COLL_BYTES_MAX. */
+bool coll_part_is_possible(int op, int datatype, int redop, uint64_t count, int peer, int size);
 /* Whether a collective that says so of itself can be: known datatype, a root in the communicator, and just these bytes in and out. */
 bool coll_sizes_agree(int op, int datatype, uint64_t count, int rank, int root, int size, uint64_t in_bytes, uint64_t out_bytes);
 

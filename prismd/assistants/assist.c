@@ -190,15 +190,25 @@ static void open_gates(struct daemon *d, const struct assistant *a)
 static void on_assistant_done(struct daemon *d)
 {
     (void)d;
-    as.busy--;
+    as.busy -= as.busy > 0;
+}
+
+/* A communicator of this node's assistants; only one that was made is freed. */
+static bool is_ours(struct daemon *d, uint32_t global, uint32_t kind)
+{
+    if (global >= d->graph->ncomms || !is_real(d, (int32_t)global))
+        return false;
+    const struct comm *c = comm_at(d, global);
+    return c->by && c->shrink->n && (kind == JOIN_MADE || (kind == JOIN_FREED && c->joined >= c->shrink->n));
 }
 
 static void on_assist(struct daemon *d, uint32_t from, struct bytes_reader *b)
 {
-    (void)from;
     uint32_t kind = bytes_get_u32(b), global = bytes_get_u32(b);
     char *library = bytes_get_string(b);
-    if (library && as.active && !d->stopping && global < d->graph->ncomms) {
+    if (as.active && !d->stopping && (!library || !is_ours(d, global, kind))) {
+        daemon_fail(d, PRISM_EXIT_DAEMON, "node %u: malformed message (for the assistant of communicator %u)", from, global);
+    } else if (as.active && !d->stopping) {
         struct comm *c = comm_at(d, global);
         if (kind == JOIN_MADE && ++c->joined == c->shrink->n) {
             open_gates(d, c->by);
@@ -237,11 +247,14 @@ static void answer(const struct comm *c, struct joiner *j, const uint8_t *id)
 
 static void on_unique_id(struct daemon *d, uint32_t from, struct bytes_reader *b)
 {
-    (void)from;
     uint32_t global = bytes_get_u32(b);
     const uint8_t *id = bytes_get(b, ORDER_ID_LEN);
-    if (!id || !as.active || d->stopping || global >= d->graph->ncomms)
+    if (!as.active || d->stopping)
         return;
+    if (!id || global >= d->graph->ncomms || assist_node(d->conf, global % (uint32_t)d->conf->assistants) != from) {
+        daemon_fail(d, PRISM_EXIT_DAEMON, "node %u: malformed message (the id of communicator %u)", from, global);
+        return;
+    }
     struct comm *c = comm_at(d, global);
     for (struct joiner *j; (j = c->joiners);) {
         c->joiners = j->next;
@@ -389,7 +402,8 @@ static void measure(const struct comm *c, struct arming_group *const *groups, st
 static void on_timed(struct daemon *d, uint32_t tag, int64_t ns)
 {
     (void)d;
-    durations_add(as.durations, tag, ns);
+    if (as.durations)
+        durations_add(as.durations, tag, ns);
 }
 
 /* Rank and assistant alone: operations are armed ahead of their arrival, as far as ARMED_AHEAD. */
@@ -413,8 +427,10 @@ static void arm(struct daemon *d, struct comm *c)
     if (!groups)
         abort();
     while (!d->stopping && may_arm(c) && arming_pop(c->live, groups)) {
+        if (c->joined < c->shrink->n || c->freed >= c->shrink->n)
+            daemon_fail(d, PRISM_EXIT_DAEMON, "communicator %u is used before all have made it, or after all have freed it", c->shrink->global);
         bytes_clear(&b);
-        if (!make_order(d, c, groups, &b)) {
+        if (!d->stopping && !make_order(d, c, groups, &b)) {
             measure(c, groups, (struct order_run *)(void *)b.data);
             hold(c, (struct order_run *)(void *)b.data);
             assistant_order(c->by, b.data, b.len);

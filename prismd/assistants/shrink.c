@@ -403,11 +403,31 @@ static int add_messages(struct build *b, struct prism_error *err)
     return total && !plan ? -1 : 0;
 }
 
+/* Each part is possible (coll_part_is_possible), so that the sum does not wrap before it is too much. */
+static int check_bytes(const struct build *b, struct prism_error *err)
+{
+    const struct shrink *s = b->s;
+    uint64_t sum = 0;
+    for (int m = 0; m < s->n; m++) {
+        const struct arming_group *g = b->groups[m].live;
+        for (uint32_t i = 0; g && i < g->nparts; i++) {
+            const struct graph_part *p = &g->parts[i];
+            uint64_t in = coll_input_count(p->op, p->count, s->ranks[m], p->peer, s->size);
+            uint64_t out = coll_output_count(p->op, p->count, s->ranks[m], p->peer, s->size);
+            sum += aligned((in > out ? in : out) * coll_datatype_size(p->datatype));
+            if (sum > ORDER_BYTES_MAX)
+                return prism_error_set(err, PRISM_EXIT_UNSUPPORTED, "rank %u: a group of operations of more than %llu GiB", s->worlds[m],
+                                       (unsigned long long)(ORDER_BYTES_MAX >> 30));
+        }
+    }
+    return 0;
+}
+
 int shrink_order(struct shrink *s, const struct shrink_group *groups, bool payloads, struct bytes *out,
                  bool *changed, struct prism_error *err)
 {
     struct build b = {.s = s, .groups = groups, .payloads = payloads};
-    int rc = add_collectives(&b, err) || add_messages(&b, err) ? -1 : 0;
+    int rc = check_bytes(&b, err) || add_collectives(&b, err) || add_messages(&b, err) ? -1 : 0;
     struct order_run run = {
         .h = {ORDER_RUN, s->global, sizeof run + b.segments.len + b.calls.len},
         .payload_bytes = b.payload_bytes,

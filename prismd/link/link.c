@@ -46,9 +46,13 @@ void link_on(enum link_type type, link_handler handler)
 static void handle(struct daemon *d, uint32_t from, uint32_t type, const void *body, size_t len)
 {
     struct bytes_reader reader = bytes_reader_init(body, len);
+    if (!link_allowed(type, d->conf->node, from)) {
+        daemon_fail(d, PRISM_EXIT_DAEMON, "node %u: malformed message on its link (type %u)", from, type);
+        return;
+    }
     if ((type == LINK_FAIL || type == LINK_SPOKEN) && d->link)
         d->link->peers[from].failed = true;
-    if (type < LINK_TYPES && handlers[type])
+    if (handlers[type])
         handlers[type](d, from, &reader);
 }
 

@@ -40,6 +40,9 @@ enum link_type {
     LINK_TYPES
 };
 
+/* May node `from` say this to node `to`? What only the coordinator says, or is told, is malformed elsewhere. */
+bool link_allowed(uint32_t type, uint32_t to, uint32_t from);
+
 /* Called with the lock held, in the main thread. */
 typedef void (*link_handler)(struct daemon *d, uint32_t from, struct bytes_reader *message);
 void link_on(enum link_type type, link_handler handler);

@@ -1,5 +1,6 @@
 #include "prismd/predict/duration.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "coll/types.h"
@@ -52,7 +53,7 @@ double duration_ns(void *ctx, const struct graph *g, uint32_t comm, int32_t p, c
     const struct duration_model *m = ctx;
     double measured = durations_find(m->measured, comm, parts, nparts);
     if (measured >= 0)
-        return measured;
+        return fmin(measured, (double)GRAPH_WORK_MAX);
     struct coll_part few[FEW] = {{0}}, *some = nparts <= FEW ? few : malloc(nparts * sizeof *some);
     (void)g;
     if (!some)
@@ -62,7 +63,7 @@ double duration_ns(void *ctx, const struct graph *g, uint32_t comm, int32_t p, c
     double seconds = coll_group_duration(m->network, &m->shapes[comm], p, some, nparts);
     if (some != few)
         free(some);
-    return seconds * 1e9;
+    return fmin(seconds * 1e9, (double)GRAPH_WORK_MAX); /* counts may be anything */
 }
 
 /* The graph asks without the peers: the smaller bound of the two link classes is safe for both. */

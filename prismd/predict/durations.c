@@ -142,7 +142,7 @@ uint32_t durations_entry(struct durations *d, uint32_t comm, const struct graph_
 
 void durations_add(struct durations *d, uint32_t entry, int64_t ns)
 {
-    if (entry >= d->n || ns < 0)
+    if (entry >= d->n || ns < 0 || (double)ns >= SECONDS_MAX * 1e9)
         return;
     struct entry *e = d->entries[entry];
     e->samples[e->n++ % DURATIONS_SAMPLES] = ns;

@@ -24,7 +24,7 @@ void durations_destroy(struct durations *d); /* NULL is fine */
 
 /* The number of the group's entry, which is made if there is none; good for durations_add. */
 uint32_t durations_entry(struct durations *d, uint32_t comm, const struct graph_part *parts, uint32_t nparts);
-/* entry DURATIONS_NONE, or one that is not there, is ignored. */
+/* entry DURATIONS_NONE, or one that is not there, is ignored, and so is a time that none can be (a million seconds). */
 void durations_add(struct durations *d, uint32_t entry, int64_t ns);
 /* Median, nanoseconds; negative: not measured. d may be NULL. */
 double durations_find(const struct durations *d, uint32_t comm, const struct graph_part *parts, uint32_t nparts);

@@ -44,10 +44,8 @@ static void number_parts(struct membership *m, struct group *g)
 
 static bool part_is_sound(const struct rank *r, const struct membership *m, const struct msg_part *p)
 {
-    bool p2p = p->op == PRISM_OP_SEND || p->op == PRISM_OP_RECV;
-    if (p->op < PRISM_OP_ALLREDUCE || p->op > PRISM_OP_RECV)
-        return false;
-    if (p2p && (p->peer < 0 || p->peer >= m->size))
+    bool p2p = coll_op_is_p2p(p->op);
+    if (!coll_part_is_possible(p->op, p->datatype, p->redop, p->count, p->peer, m->size))
         return false;
     /* Combining trusts the bytes of a collective. */
     if (!p2p && r->daemon->phase == PHASE_CAPTURE &&

@@ -61,7 +61,7 @@ static void on_begin(struct daemon *d, uint32_t from, struct bytes_reader *b)
 {
     (void)from;
     int64_t t0_ns = (int64_t)bytes_get_u64(b);
-    if (!b->bad && !d->stopping && its.live && !its.begun)
+    if (!b->bad && t0_ns >= 0 && t0_ns <= INT64_MAX / 2 && !d->stopping && its.live && !its.begun)
         begin(d, t0_ns);
 }
 

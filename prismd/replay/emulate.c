@@ -322,9 +322,23 @@ static void on_group_arrived(struct daemon *d, struct group *g)
     take_arrival(d, &h);
 }
 
+/* A live rank of another node, a communicator of it, operations that there are in that, and a time that may be added to. */
+static bool arrival_is_sound(const struct daemon *d, const struct player_arrival *a)
+{
+    if (a->rank >= d->conf->world || !em.external[a->rank] || d->ranks[a->rank] || !a->nparts || a->start_ns < 0 || a->start_ns > INT64_MAX / 2)
+        return false;
+    const struct graph_rank *r = &d->graph->ranks[a->rank];
+    if (a->comm >= r->ncomms || r->comms[a->comm].global < 0)
+        return false;
+    int size = (int)d->graph->comms[r->comms[a->comm].global].size;
+    for (uint32_t i = 0; i < a->nparts; i++)
+        if (!coll_part_is_possible(a->parts[i].op, a->parts[i].datatype, a->parts[i].redop, a->parts[i].count, a->parts[i].peer, size))
+            return false;
+    return true;
+}
+
 static void on_start(struct daemon *d, uint32_t from, struct bytes_reader *b)
 {
-    (void)from;
     struct player_arrival h = {0};
     h.rank = bytes_get_u32(b);
     h.comm = bytes_get_u32(b);
@@ -332,13 +346,19 @@ static void on_start(struct daemon *d, uint32_t from, struct bytes_reader *b)
     h.start_ns = (int64_t)bytes_get_u64(b);
     h.nparts = bytes_get_u32(b);
     const void *parts = bytes_get(b, (size_t)h.nparts * sizeof *h.parts);
-    if (!parts || d->stopping || !em.player || h.rank >= d->conf->world)
+    if (d->stopping || !em.player)
         return;
-    h.parts = malloc(h.nparts * sizeof *h.parts + 1);
-    if (!h.parts)
+    h.parts = parts ? malloc(h.nparts * sizeof *h.parts + 1) : NULL;
+    if (parts && !h.parts)
         abort();
-    memcpy(h.parts, parts, h.nparts * sizeof *h.parts);
-    take_arrival(d, &h);
+    if (parts)
+        memcpy(h.parts, parts, h.nparts * sizeof *h.parts);
+    if (parts && arrival_is_sound(d, &h)) {
+        take_arrival(d, &h);
+        return;
+    }
+    free(h.parts);
+    daemon_fail(d, PRISM_EXIT_DAEMON, "node %u: malformed message (an arrival of rank %u)", from, h.rank);
 }
 
 static void on_opened(struct daemon *d, struct group *g)

@@ -1,5 +1,6 @@
 #include "prismd/report/result.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -36,6 +37,18 @@ static void adopt_rank(struct graph_rank *to, struct graph_rank *from)
     *from = empty;
 }
 
+/* Of the same job: the coordinator has made every communicator that a node knows. */
+static bool is_part_of(const struct graph *part, const struct graph *g)
+{
+    if (part->world != g->world || part->ncomms > g->ncomms)
+        return false;
+    for (uint32_t i = 0; i < part->ncomms; i++)
+        if (part->comms[i].size != g->comms[i].size ||
+            memcmp(part->comms[i].ranks, g->comms[i].ranks, g->comms[i].size * sizeof *g->comms[i].ranks))
+            return false;
+    return true;
+}
+
 int result_take_capture(struct daemon *d, uint32_t from, struct bytes_reader *b, struct prism_error *err)
 {
     switching_take(b);
@@ -45,6 +58,10 @@ int result_take_capture(struct daemon *d, uint32_t from, struct bytes_reader *b,
     struct graph *part = graph_read(b->data + b->pos, b->len - b->pos, err);
     if (!part)
         return -1;
+    if (!is_part_of(part, d->graph)) {
+        graph_destroy(part);
+        return prism_error_set(err, PRISM_EXIT_DAEMON, "node %u: malformed result (another job's graph)", from);
+    }
     for (uint32_t r = 0; r < d->conf->world; r++)
         if (place_capture_node(d->conf, r) == from)
             adopt_rank(&d->graph->ranks[r], &part->ranks[r]);
@@ -113,24 +130,42 @@ void result_put_emulate(struct daemon *d, struct bytes *out)
     free(numbers);
 }
 
-static void take_rank(struct bytes_reader *b, struct rank_result *r)
+static double take_number(struct bytes_reader *b)
+{
+    double x = bytes_get_f64(b);
+    b->bad |= !isfinite(x);
+    return x;
+}
+
+static void take_rank(struct bytes_reader *b, uint32_t world, struct rank_result *r)
 {
     r->rank = bytes_get_u32(b);
     r->peak_bytes = bytes_get_u64(b);
     r->ballast_bytes = bytes_get_u64(b);
     r->exit_code = (int)bytes_get_u32(b);
-    r->behind_seconds = bytes_get_f64(b);
+    r->behind_seconds = take_number(b);
     r->iterations = bytes_get_u32(b);
-    if (b->bad || r->iterations > (b->len - b->pos) / 8) {
+    if (b->bad || r->rank >= world || r->iterations > (b->len - b->pos) / 8) {
         b->bad = true;
-        r->iterations = 0;
+        *r = (struct rank_result){0};
         return;
     }
     r->seconds = malloc((r->iterations + 1u) * sizeof *r->seconds);
     if (!r->seconds)
         abort();
     for (uint32_t i = 0; i < r->iterations; i++)
-        r->seconds[i] = bytes_get_f64(b);
+        r->seconds[i] = take_number(b);
+}
+
+static bool are_works(const uint8_t *data, uint32_t n)
+{
+    float work;
+    for (uint32_t i = 0; i < n; i++) {
+        memcpy(&work, data + i * sizeof work, sizeof work);
+        if (!(work >= 0 && work <= GRAPH_WORK_MAX))
+            return false;
+    }
+    return true;
 }
 
 static void take_works(struct daemon *d, uint32_t from, uint32_t rank, struct bytes_reader *b)
@@ -138,9 +173,12 @@ static void take_works(struct daemon *d, uint32_t from, uint32_t rank, struct by
     uint32_t nnodes = bytes_get_u32(b);
     const void *device = bytes_get(b, nnodes * sizeof(float));
     const void *host = bytes_get(b, nnodes * sizeof(float));
-    if (!nnodes || !device || !host || from == d->conf->node || rank >= d->conf->world ||
-        nnodes != d->graph->ranks[rank].nnodes)
+    if (!nnodes || !device || !host || from == d->conf->node)
         return;
+    if (nnodes != d->graph->ranks[rank].nnodes || !are_works(device, nnodes) || !are_works(host, nnodes)) {
+        b->bad = true;
+        return;
+    }
     graph_alloc_works(d->graph, rank);
     memcpy(d->graph->ranks[rank].device_work, device, nnodes * sizeof(float));
     memcpy(d->graph->ranks[rank].host_work, host, nnodes * sizeof(float));
@@ -177,7 +215,7 @@ int result_take_emulate(struct daemon *d, uint32_t from, struct bytes_reader *b,
         abort();
     for (uint32_t i = 0; i < n; i++) {
         struct rank_result r = {0};
-        take_rank(b, &r);
+        take_rank(b, d->conf->world, &r);
         into->ranks[into->nranks++] = r;
     }
     into->size_changes += bytes_get_u64(b);
@@ -188,13 +226,12 @@ int result_take_emulate(struct daemon *d, uint32_t from, struct bytes_reader *b,
     into->prefetch_hits += bytes_get_u64(b);
     into->prefetch_misses += bytes_get_u64(b);
     uint32_t np = bytes_get_u32(b);
-    const void *pacing = bytes_get(b, (size_t)np * sizeof *into->pacing_us);
-    if (pacing) {
-        into->pacing_us = realloc(into->pacing_us, (into->npacing + np + 1u) * sizeof *into->pacing_us);
+    if (!b->bad && np <= (b->len - b->pos) / 8) {
+        into->pacing_us = realloc(into->pacing_us, ((size_t)into->npacing + np + 1) * sizeof *into->pacing_us);
         if (!into->pacing_us)
             abort();
-        memcpy(into->pacing_us + into->npacing, pacing, np * sizeof *into->pacing_us);
-        into->npacing += np;
+        for (uint32_t i = 0; i < np; i++)
+            into->pacing_us[into->npacing++] = take_number(b);
     }
     take_assist(b, &into->assist);
     if (!into->durations)

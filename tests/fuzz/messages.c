@@ -20,12 +20,12 @@
 #include "prismd/gates/watch.h"
 #include "tests/fuzz/daemon_double.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/rank_double.h"
 #include "trace/payload.h"
 
 const uint32_t fuzz_unit_runs = 30000;
 
-#define WORLD  4u
-#define REGION (REGION_HEAP_OFFSET + 4096)
+#define WORLD 4u
 
 /* ---- The rest of the daemon ---- */
 
@@ -52,30 +52,13 @@ void link_announce(struct daemon *d, enum link_type type, const struct bytes *bo
     link_send(d, d->conf->node, type, body);
 }
 
-/* Whatever comes last on a stream is its head. */
 void watch_add(struct watch *w, struct group *g)
 {
     struct daemon *d = g->rank->daemon;
-    struct rank *r = g->rank;
-    if (g->stream >= r->nstreams) {
-        r->streams = realloc(r->streams, (g->stream + 1) * sizeof *r->streams);
-        if (!r->streams)
-            abort();
-        memset(r->streams + r->nstreams, 0, (g->stream + 1 - r->nstreams) * sizeof *r->streams);
-        r->nstreams = g->stream + 1;
-    }
-    r->streams[g->stream] = g;
     g->next_of_rank = g->rank->groups;
     g->rank->groups = g;
     g->arrived = true;
     d->ops->arrived(d, g);
-}
-
-static void free_group(struct group *g)
-{
-    free(g->parts);
-    free(g->sequence);
-    free(g);
 }
 
 /* The gate is open at once. */
@@ -87,8 +70,6 @@ void sched_open(struct daemon *d, struct group *g)
     if (!*at)
         abort();
     *at = g->next_of_rank;
-    if (g->rank->streams[g->stream] == g)
-        g->rank->streams[g->stream] = NULL;
     g->opened = true;
     g->next_of_rank = d->phase_state; /* freed at the end: callers still look at it */
     d->phase_state = g;
@@ -197,46 +178,6 @@ void payload_writer_abort(struct payload_writer *w)
 }
 
 /* ---- One capture ---- */
-
-static struct rank *make_rank(struct daemon *d, uint32_t number)
-{
-    struct rank *r = calloc(1, sizeof *r);
-    if (!r || !(r->region = calloc(1, REGION)))
-        abort();
-    r->daemon = d;
-    r->number = number;
-    r->socket = -1;
-    r->region_size = REGION;
-    return r;
-}
-
-static void free_rank(struct rank *r)
-{
-    while (r->groups) {
-        struct group *next = r->groups->next_of_rank;
-        free_group(r->groups);
-        r->groups = next;
-    }
-    if (r->assembling)
-        free_group(r->assembling);
-    membership_clear(r);
-    free(r->region);
-    free(r->streams);
-    free(r);
-}
-
-/* The header's size is made right; a datagram lies where 8 divides the address, as prismd reads it. */
-static void datagram(struct daemon *d, struct rank *r, const uint8_t *data, uint32_t len)
-{
-    uint8_t *copy = malloc(len ? len : 1);
-    if (!copy)
-        abort();
-    memcpy(copy, data, len);
-    if (len >= sizeof(struct msg_header))
-        ((struct msg_header *)copy)->size = len;
-    dispatch_message(d, r, copy, len);
-    free(copy);
-}
 
 static void play(struct daemon *d, struct bytes_reader *in)
 {
