@@ -56,3 +56,25 @@ capture_on_two() { # WORLD
     grep -q '"complete": false' two/trace.json
     nothing_left
 }
+
+@test "a node that cannot read the trace: one line, no crash" {
+    local program=("$moetrain" --tp=2 --pp=2 --iterations=2) other
+    unshare -m true 2>/dev/null || skip "no mount namespaces here"
+    capture_on_two 4
+    node 1 "${program[@]}"
+    other=$started
+    node 0 "${program[@]}"
+    wait "$started" && wait "$other" || { cat ./*.err; false; }
+    export PRISM_PHASE=calibrate
+    echo damaged >graph
+    SOFTGPU_NODE=1 PRISM_NODE_ID=1 timeout 100 unshare -m sh -c 'mount --bind graph two/graph.bin; exec "$@"' sh \
+        "$PRISM_BUILD/bin/prismd" "${program[@]}" >1.out 2>1.err 3>&- &
+    other=$!
+    node 0 "${program[@]}"
+    status=0
+    wait "$started" || status=$?
+    wait "$other" || true
+    errors=$(cat 0.err)
+    refused 65 'graph.bin is damaged'
+    nothing_left
+}
