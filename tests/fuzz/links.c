@@ -33,13 +33,13 @@
 #include "tests/fuzz/daemon_double.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/rank_double.h"
+#include "tests/fuzz/watch_double.h"
 #include "trace/payload.h"
 
 const uint32_t fuzz_unit_runs = 10000;
 
 #define WORLD      4u
 #define ITERATIONS 3u
-#define STREAMS    8u
 
 enum answer { ANSWER_ID, ANSWER_TIME, ANSWER_DONE, RANK_END, ANSWERS };
 
@@ -121,6 +121,11 @@ bool movers_is_in(const struct daemon *d, const struct rank *r)
     return true;
 }
 
+bool movers_switch(void)
+{
+    return false;
+}
+
 struct resident_counts movers_count(void)
 {
     return (struct resident_counts){0};
@@ -148,11 +153,6 @@ void sched_arrived(struct daemon *d, struct rank *r)
 
 void sched_opened(struct daemon *d, struct rank *r)
 {
-}
-
-void sched_open(struct daemon *d, struct group *g)
-{
-    watch_open_at(NULL, g, 0);
 }
 
 struct payload_writer *payload_writer_create(const char *dir, uint32_t node, struct prism_error *err)
@@ -196,59 +196,7 @@ int64_t payload_reader_get(struct payload_reader *r, struct payload_key key, voi
     return (int64_t)cap;
 }
 
-/* ---- Gates: the head of a stream arrives at once, and opens when the record is done with ---- */
-
-static struct group *to_open[256];
-static uint32_t nto_open;
-
-static void arrive(struct group *g)
-{
-    g->arrived = true;
-    g->arrived_ns = 1000 * (int64_t)g->position;
-    g->rank->daemon->ops->arrived(g->rank->daemon, g);
-}
-
-void watch_add(struct watch *w, struct group *g)
-{
-    struct rank *r = g->rank;
-    if (!r->streams && !(r->streams = calloc(STREAMS, sizeof *r->streams)))
-        abort();
-    r->nstreams = STREAMS;
-    g->stream %= STREAMS;
-    g->next_of_rank = r->groups;
-    r->groups = g;
-    struct group **at = &r->streams[g->stream];
-    while (*at)
-        at = &(*at)->next_on_stream;
-    *at = g;
-    if (g == r->streams[g->stream])
-        arrive(g);
-}
-
-void watch_open_at(struct watch *w, struct group *g, int64_t ns)
-{
-    if (!g->arrived)
-        abort();
-    if (!g->opened && nto_open < sizeof to_open / sizeof *to_open)
-        to_open[nto_open++] = g;
-    g->opened = true;
-    g->open_at_ns = ns;
-}
-
-static void open_gates(struct daemon *d)
-{
-    while (nto_open && !d->stopping) {
-        struct group *g = to_open[--nto_open], **at = &g->rank->groups;
-        while (*at != g)
-            at = &(*at)->next_of_rank;
-        *at = g->next_of_rank;
-        struct group *next = g->rank->streams[g->stream] = g->next_on_stream;
-        d->ops->opened(d, g);
-        free_group(g);
-        if (next)
-            arrive(next);
-    }
-}
+/* ---- Gates ---- */
 
 void watch_delay_rank(struct watch *w, const struct rank *r, int64_t ns)
 {

@@ -21,6 +21,7 @@
 #include "tests/fuzz/daemon_double.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/rank_double.h"
+#include "tests/fuzz/watch_double.h"
 #include "trace/payload.h"
 
 const uint32_t fuzz_unit_runs = 30000;
@@ -50,29 +51,6 @@ void link_broadcast(struct daemon *d, enum link_type type, const struct bytes *b
 void link_announce(struct daemon *d, enum link_type type, const struct bytes *body)
 {
     link_send(d, d->conf->node, type, body);
-}
-
-void watch_add(struct watch *w, struct group *g)
-{
-    struct daemon *d = g->rank->daemon;
-    g->next_of_rank = g->rank->groups;
-    g->rank->groups = g;
-    g->arrived = true;
-    d->ops->arrived(d, g);
-}
-
-/* The gate is open at once. */
-void sched_open(struct daemon *d, struct group *g)
-{
-    struct group **at = &g->rank->groups;
-    while (*at && *at != g)
-        at = &(*at)->next_of_rank;
-    if (!*at)
-        abort();
-    *at = g->next_of_rank;
-    g->opened = true;
-    g->next_of_rank = d->phase_state; /* freed at the end: callers still look at it */
-    d->phase_state = g;
 }
 
 void sched_blocked(struct daemon *d, struct rank *r)
@@ -193,6 +171,7 @@ static void play(struct daemon *d, struct bytes_reader *in)
             struct bytes_reader message = bytes_reader_init(data, len);
             handlers[from >> 1](d, 1, &message);
         }
+        open_gates(d);
     }
 }
 
@@ -206,14 +185,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     ranks[1] = make_rank(&d, 1);
     if (capture_begin(&d, NULL))
         abort();
+    nto_open = 0;
     play(&d, &in);
     capture_end(&d, !d.failure.code, NULL);
     free_rank(ranks[0]);
     free_rank(ranks[1]);
-    for (struct group *g = d.phase_state, *next; g; g = next) {
-        next = g->next_of_rank;
-        free_group(g);
-    }
     graph_destroy(d.graph);
     return 0;
 }
