@@ -159,7 +159,8 @@ static void deliver_parts(struct daemon *d, struct group *g, const struct graph_
         size_t recorded = i < n->nparts ? part_out_bytes(&r->parts[n->first_part + i], m->rank, m->size) : 0;
         size_t have = recorded < len - at ? recorded : len - at;
         size_t take = have < q->out_bytes ? have : q->out_bytes;
-        memcpy(g->rank->region + q->out_offset, data + at, take);
+        if (take) /* data may be NULL */
+            memcpy(g->rank->region + q->out_offset, data + at, take);
         memset(g->rank->region + q->out_offset + take, 0, q->out_bytes - take);
         changed |= recorded != q->out_bytes;
         at += have;
