@@ -139,8 +139,10 @@ char *bytes_get_string(struct bytes_reader *r)
     if (n > STRING_MAX)
         r->bad = true;
     const char *p = bytes_get(r, n);
-    if (!p)
+    if (!p || memchr(p, 0, n)) { /* a text that is cut short would stand for another */
+        r->bad = true;
         return NULL;
+    }
     char *s = malloc((size_t)n + 1);
     if (!s)
         abort();

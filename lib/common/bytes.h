@@ -40,6 +40,6 @@ uint16_t bytes_get_u16(struct bytes_reader *r);
 uint32_t bytes_get_u32(struct bytes_reader *r);
 uint64_t bytes_get_u64(struct bytes_reader *r);
 double bytes_get_f64(struct bytes_reader *r);
-char *bytes_get_string(struct bytes_reader *r); /* malloc'ed, NUL added; NULL when short or over 1 MiB */
+char *bytes_get_string(struct bytes_reader *r); /* malloc'ed, NUL added; NULL when short, over 1 MiB or with a NUL in it */
 
 #endif
