@@ -75,6 +75,14 @@ static bool is_collective(const struct arming_group *g)
     return false;
 }
 
+bool arming_group_is_rooted(const struct arming_group *g)
+{
+    for (uint32_t i = 0; i < g->nparts; i++)
+        if (coll_op_is_rooted(g->parts[i].op))
+            return true;
+    return false;
+}
+
 static struct arming_group *take(struct member *m)
 {
     struct arming_group *g = m->head;

@@ -32,6 +32,7 @@ void arming_push(struct arming *a, uint32_t member, uint32_t ordinal, const stru
  * for others. False: none is ready. The caller frees each with arming_group_free. */
 bool arming_pop(struct arming *a, struct arming_group **groups);
 void arming_group_free(struct arming_group *g); /* NULL is fine */
+bool arming_group_is_rooted(const struct arming_group *g); /* an operation of it is */
 /* The member's next group in order has not come. */
 bool arming_wants(const struct arming *a, uint32_t member);
 

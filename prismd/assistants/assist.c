@@ -373,14 +373,6 @@ static void foresee(struct daemon *d, struct comm *c)
 /* NCCL connects when it first uses an algorithm or a peer: nothing is held at a gate then, and nothing measured. */
 #define COLD_RUNS 4
 
-static bool is_rooted(const struct arming_group *g)
-{
-    for (uint32_t i = 0; i < g->nparts; i++)
-        if (coll_op_is_rooted(g->parts[i].op))
-            return true;
-    return false;
-}
-
 /* Calibration: let the assistant time the run if its duration is the full operation's. Rooted operations last differently at
  * each member. */
 static void measure(const struct comm *c, struct arming_group *const *groups, struct order_run *o)
@@ -389,7 +381,7 @@ static void measure(const struct comm *c, struct arming_group *const *groups, st
     bool whole = c->stands_for_full;
     for (int m = 0; m < c->shrink->n; m++)
         whole = whole && groups[m];
-    if (!as.durations || !whole || c->gate == ORDER_NO_GATE || is_rooted(g))
+    if (!as.durations || !whole || c->gate == ORDER_NO_GATE || arming_group_is_rooted(g))
         return;
     uint32_t before = durations_entries(as.durations);
     uint32_t entry = durations_entry(as.durations, c->shrink->global, g->parts, g->nparts);
