@@ -142,8 +142,9 @@ int graph_find_iterations(struct graph *g, struct prism_error *err);
 /* Capture that is to end early: how many iterations the rank's first `nodes` nodes hold so far, as graph_find_iterations
  * would see them: complete periods of COMM nodes up to the last one, at least two, else 0. Within the first iteration its
  * micro-batches or layers look like iterations; so periods count only where the host has waited for the device (a SYNC,
- * as for a loss), and sixteen for one while the largest communicator that the rank has made does not occur in them (an
- * iteration has an all-reduce of the world or of its replicas; layers and micro-batches work in small groups). The rank
+ * as for a loss), and sixteen for one while the host has waited in half of them at most (the buckets of a backward pass), or the
+ * largest communicator that the rank has made does not occur in them (an iteration has an all-reduce of the world or of
+ * its replicas; layers and micro-batches work in small groups). The rank
  * must be a member of the communicators that its nodes name. Costs time in the rank's nodes. */
 uint32_t graph_count_iterations(const struct graph *g, uint32_t rank, uint32_t nodes);
 /* Keep set-up and the first n iterations (graph_find_iterations has been called), of every rank the same: what was

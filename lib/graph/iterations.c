@@ -13,7 +13,7 @@
  * affordable. */
 #define SEARCH_MAX 200000000u
 
-/* Periods that stand for one as long as the largest communicator does not occur in them. */
+/* Periods that stand for one as long as the largest communicator does not occur in them, or the host waits in few of them. */
 #define UNUSED_FACTOR 16
 
 struct region { /* tokens [start, start + length) have that period; length >= 2 * period; 0 = there is none */
@@ -331,6 +331,15 @@ static bool has_sync(const struct graph_rank *r, uint32_t begin, uint32_t end)
     return false;
 }
 
+/* Periods from the first COMM node to before the first of the next one in which the host waits; the last may not have come so far. */
+static uint32_t synced_periods(const struct graph_rank *r, const struct sequence *s, struct region region)
+{
+    uint32_t n = 0, last = region.start + region.length;
+    for (uint32_t i = region.start; i < last; i += region.period)
+        n += i + region.period == last || has_sync(r, s->node[i], s->node[i + region.period]);
+    return n;
+}
+
 uint32_t graph_count_iterations(const struct graph *g, uint32_t rank, uint32_t nodes)
 {
     const struct graph_rank *r = &g->ranks[rank];
@@ -344,7 +353,7 @@ uint32_t graph_count_iterations(const struct graph *g, uint32_t rank, uint32_t n
         region = extend(region, s.tokens[VIEW_LOOSE]);
         uint32_t begin = s.node[region.start], end = s.node[s.n - 1] + 1;
         count = has_sync(r, begin, end) ? region.length / region.period : 0;
-        if (count && !uses_largest_comm(g, r, s.node[s.n - region.period], end))
+        if (count && (!uses_largest_comm(g, r, s.node[s.n - region.period], end) || 2 * synced_periods(r, &s, region) <= count))
             count /= UNUSED_FACTOR;
     }
     free(failure);

@@ -104,6 +104,27 @@ static void test_layers_are_no_iterations(void **state)
     graph_destroy(g);
 }
 
+/* Buckets of the first backward pass: the host waits once on the way. */
+static void test_buckets_are_no_iterations(void **state)
+{
+    struct graph *g = graph_create(2, 8);
+    build_world(g, 0);
+    play_times(g, 0, "a", 3);
+    play(g, 0, ".");
+    play_times(g, 0, "a", 20);
+    assert_true(count(g, 0) < 2);
+    play(g, 0, "b.");
+    play_times(g, 0, "a", 24);
+    play(g, 0, "b.");
+    assert_true(count(g, 0) < 3);
+    play_times(g, 0, "a", 24);
+    play(g, 0, "b.");
+    play_times(g, 0, "a", 24);
+    play(g, 0, "b.");
+    assert_int_equal(count(g, 0), 3);
+    graph_destroy(g);
+}
+
 /* A small one that is never used holds nothing up, a large one not for ever. */
 static void test_unused_communicator(void **state)
 {
@@ -192,7 +213,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_counts_as_they_come), cmocka_unit_test(test_only_what_is_over_counts),
-        cmocka_unit_test(test_micro_batches_are_no_iterations), cmocka_unit_test(test_layers_are_no_iterations), cmocka_unit_test(test_unused_communicator),
+        cmocka_unit_test(test_micro_batches_are_no_iterations), cmocka_unit_test(test_layers_are_no_iterations),
+        cmocka_unit_test(test_buckets_are_no_iterations), cmocka_unit_test(test_unused_communicator),
         cmocka_unit_test(test_truncate),            cmocka_unit_test(test_ahead_by_micro_batches),
         cmocka_unit_test(test_odd_counts),
     };
