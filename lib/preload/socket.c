@@ -26,8 +26,12 @@ static struct {
     size_t size;
 } queue;
 
+static int told_why; /* a thread has told prismd why the process ends, and ends it */
+
 static _Noreturn void lost(const char *doing)
 {
+    while (__atomic_load_n(&told_why, __ATOMIC_ACQUIRE)) /* prismd closes the connection for that */
+        pause();
     dprintf(STDERR_FILENO, "prism: rank %u: lost prismd while %s (%s); this rank ends\n", session.rank, doing,
             errno ? strerror(errno) : "it closed the connection");
     _exit(PRISM_EXIT_DAEMON);
@@ -192,6 +196,7 @@ void socket_drop(void)
 void socket_await_close(int ms)
 {
     struct pollfd p = {.fd = fd, .events = POLLRDHUP};
+    __atomic_store_n(&told_why, 1, __ATOMIC_RELEASE);
     poll(&p, 1, ms);
 }
 

@@ -121,7 +121,10 @@ static void become_rank(const struct fake *f, uint32_t rank, int out, const char
 
 static pthread_mutex_t gates_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_t switchers[FAKE_RANKS];
-static struct fake *switched;
+static struct switched {
+    struct fake *f;
+    struct fake_rank *rank;
+} switched[FAKE_RANKS];
 
 void fake_lock(void)
 {
@@ -133,9 +136,10 @@ void fake_unlock(void)
     pthread_mutex_unlock(&gates_lock);
 }
 
-static void *switcher(void *rank)
+static void *switcher(void *arg)
 {
-    switched->switching(switched, rank);
+    const struct switched *s = arg;
+    s->f->switching(s->f, s->rank);
     return NULL;
 }
 
@@ -145,8 +149,8 @@ static int start_switcher(struct fake *f, uint32_t rank)
     int ends[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
     f->ranks[rank].mover = ends[0];
-    switched = f;
-    assert_int_equal(pthread_create(&switchers[rank], NULL, switcher, &f->ranks[rank]), 0);
+    switched[rank] = (struct switched){f, &f->ranks[rank]};
+    assert_int_equal(pthread_create(&switchers[rank], NULL, switcher, &switched[rank]), 0);
     return ends[1];
 }
 

@@ -39,7 +39,7 @@ static ncclComm_t comm;
 
 static const char *flag_path(const char *name)
 {
-    static char path[4096];
+    static _Thread_local char path[4096];
     snprintf(path, sizeof path, "%s/%s-%d", getenv("SWITCHED_FLAGS"), name, rank);
     return path;
 }

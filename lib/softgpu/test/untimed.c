@@ -12,7 +12,7 @@
 enum { STREAMS = 12 };
 
 static uint32_t *flags; /* one a stream, as a program and prismd share them */
-static volatile int log_count;
+static _Atomic int log_count;
 static long log_entries[256];
 
 static void append(void *args)
@@ -23,7 +23,11 @@ static void append(void *args)
 
 static int threads(void)
 {
+#ifdef __SANITIZE_THREAD__
+    int n = -1; /* the sanitizer has one of its own */
+#else
     int n = 0;
+#endif
     DIR *d = opendir("/proc/self/task");
     CHECK(d != NULL);
     for (struct dirent *e; (e = readdir(d));)
