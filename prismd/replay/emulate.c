@@ -14,6 +14,7 @@
 #include "prismd/predict/duration.h"
 #include "prismd/predict/durations.h"
 #include "prismd/link/link.h"
+#include "prismd/replay/arrival.h"
 #include "prismd/replay/beginning.h"
 #include "prismd/replay/live.h"
 #include "prismd/replay/player.h"
@@ -37,6 +38,7 @@ static struct {
     struct prefetch *prefetch; /* where recorded results are delivered */
     struct durations *durations; /* measured in calibration */
     uint8_t *external;   /* by world rank: runs in this phase */
+    uint32_t *arrivals;  /* by world rank: told by other nodes so far */
     uint32_t *as;         /* by world rank: who is played for it (folding_twins); NULL = itself */
     uint32_t not_left;    /* live ranks of all nodes that have not ended */
     double *pacing_us;
@@ -312,54 +314,24 @@ static void on_group_arrived(struct daemon *d, struct group *g)
     struct player_arrival h = {g->rank->number, g->comm, g->ordinal, arrived_ns + link_clock_offset_ns(d, NULL), record_parts(g), g->nparts};
     live_position_arrived(l, g->position, g->arrived_ns - l->behind.ns);
     struct bytes b = {0};
-    bytes_put_u32(&b, h.rank);
-    bytes_put_u32(&b, h.comm);
-    bytes_put_u32(&b, h.ordinal);
-    bytes_put_u64(&b, (uint64_t)h.start_ns);
-    bytes_put_u32(&b, h.nparts);
-    bytes_put(&b, h.parts, h.nparts * sizeof *h.parts);
+    arrival_put(&h, &b);
     link_broadcast(d, LINK_START, &b);
     bytes_free(&b);
     take_arrival(d, &h);
 }
 
-/* A live rank of another node, a communicator of it, operations that there are in that, and a time that may be added to. */
-static bool arrival_is_sound(const struct daemon *d, const struct player_arrival *a)
-{
-    if (a->rank >= d->conf->world || !em.external[a->rank] || d->ranks[a->rank] || !a->nparts || a->start_ns < 0 || a->start_ns > INT64_MAX / 2)
-        return false;
-    const struct graph_rank *r = &d->graph->ranks[a->rank];
-    if (a->comm >= r->ncomms || r->comms[a->comm].global < 0)
-        return false;
-    int size = (int)d->graph->comms[r->comms[a->comm].global].size;
-    for (uint32_t i = 0; i < a->nparts; i++)
-        if (!coll_part_is_possible(a->parts[i].op, a->parts[i].datatype, a->parts[i].redop, a->parts[i].count, a->parts[i].peer, size))
-            return false;
-    return true;
-}
-
 static void on_start(struct daemon *d, uint32_t from, struct bytes_reader *b)
 {
-    struct player_arrival h = {0};
-    h.rank = bytes_get_u32(b);
-    h.comm = bytes_get_u32(b);
-    h.ordinal = bytes_get_u32(b);
-    h.start_ns = (int64_t)bytes_get_u64(b);
-    h.nparts = bytes_get_u32(b);
-    const void *parts = bytes_get(b, (size_t)h.nparts * sizeof *h.parts);
+    struct player_arrival h;
     if (d->stopping || !em.player)
         return;
-    h.parts = parts ? malloc(h.nparts * sizeof *h.parts + 1) : NULL;
-    if (parts && !h.parts)
-        abort();
-    if (parts)
-        memcpy(h.parts, parts, h.nparts * sizeof *h.parts);
-    if (parts && arrival_is_sound(d, &h)) {
-        take_arrival(d, &h);
+    if (arrival_take(&h, b, d->graph, em.external, em.arrivals) || d->ranks[h.rank]) {
+        free(h.parts);
+        daemon_fail(d, PRISM_EXIT_DAEMON, "node %u: malformed message (an arrival of rank %u)", from, h.rank);
         return;
     }
-    free(h.parts);
-    daemon_fail(d, PRISM_EXIT_DAEMON, "node %u: malformed message (an arrival of rank %u)", from, h.rank);
+    em.arrivals[h.rank]++;
+    take_arrival(d, &h);
 }
 
 static void on_opened(struct daemon *d, struct group *g)
@@ -506,7 +478,8 @@ int emulate_begin(struct daemon *d, const uint32_t *live, uint32_t nlive, struct
     memset(&em, 0, sizeof em);
     em.first_change = UINT32_MAX;
     em.external = calloc(d->conf->world, 1);
-    if (!em.external)
+    em.arrivals = calloc(d->conf->world, sizeof *em.arrivals);
+    if (!em.external || !em.arrivals)
         abort();
     for (uint32_t i = 0; i < nlive; i++)
         em.external[live[i]] = 1;
@@ -590,6 +563,7 @@ void emulate_end(struct daemon *d)
     prefetch_destroy(em.prefetch);
     payload_reader_close(em.payloads);
     free(em.external);
+    free(em.arrivals);
     free(em.as);
     free(em.pacing_us);
     bytes_free(&em.scratch);

@@ -23,7 +23,12 @@
 #include "graph/graph.h"
 #include "proto/region.h"
 
-#define LIMIT_NS    (20 * NSEC_PER_SEC)
+#ifdef __SANITIZE_THREAD__
+#define LIMIT_S 240 /* copies of many megabytes take it a minute */
+#else
+#define LIMIT_S 20
+#endif
+#define LIMIT_NS (LIMIT_S * NSEC_PER_SEC)
 #define PACE_NS     2000000
 #define GATES       4096
 #define COMMUNICATORS 64
@@ -560,7 +565,7 @@ void fake_run(struct fake *f, uint32_t n, const char *const *args)
                 kill(f->ranks[i].pid, SIGKILL);
             if (assistant)
                 kill(assistant, SIGKILL);
-            fail_msg("ranks still run after 60 s; the first wrote: %s", f->ranks[0].output);
+            fail_msg("ranks still run after %d s; the first wrote: %s", LIMIT_S, f->ranks[0].output);
         }
     for (uint32_t i = 0; i < n; i++)
         waitpid(f->ranks[i].pid, &f->ranks[i].status, 0);
