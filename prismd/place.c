@@ -18,7 +18,10 @@ uint32_t place_capture_node(const struct conf *c, uint32_t rank)
 /* Three quarters of a rank's queues may be stopped at once (preload/memory/park.h): six streams of eight would not do for a rank of several
  * communicators, which has a stream for each and the program's. */
 #define QUEUES_SWITCHED 16u
-#define RANKS_SWITCHED  32u
+#define RANKS_SWITCHED  16u
+/* An H200's driver gave 31 contexts of 16 queues and refused the next for good ("out of memory"): some 512 are all there are. */
+#define QUEUES_MANY     12u
+#define RANKS_MANY      32u
 
 uint32_t place_capture_queues(const struct conf *c)
 {
@@ -26,7 +29,9 @@ uint32_t place_capture_queues(const struct conf *c)
         return c->queues;
     uint32_t devices = c->nodes * (c->ndevices ? c->ndevices : 1);
     uint32_t running = c->fold ? c->fold->nlive : c->world, ranks = (running + devices - 1) / devices;
-    uint32_t n = QUEUES_A_DEVICE / (ranks ? ranks : 1), least = ranks <= RANKS_SWITCHED ? QUEUES_SWITCHED : QUEUES_LEAST;
+    uint32_t n = QUEUES_A_DEVICE / (ranks ? ranks : 1), least = QUEUES_LEAST;
+    if (ranks <= RANKS_MANY)
+        least = ranks <= RANKS_SWITCHED ? QUEUES_SWITCHED : QUEUES_MANY;
     return n < least ? least : n > QUEUES_MOST ? QUEUES_MOST : n;
 }
 

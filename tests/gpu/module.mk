@@ -2,6 +2,8 @@
 $(eval $(call test_program,gpu_cost,tests/gpu,cost.c,,-L$(LIB)/softgpu -lnccl -lcudart -lcuda,-Ilib/abi))
 # Contexts of one device by number of hardware queues.
 $(eval $(call test_program,gpu_contexts,tests/gpu,contexts.c,,-ldl,-I. -isystem lib/abi))
+# How many operations a stream takes behind a closed gate.
+$(eval $(call test_program,gpu_queue,tests/gpu,queue.c,,-ldl -pthread,-I. -isystem lib/abi))
 # Measuring programs for two GPUs (tests/gpu/two); CUDA and NCCL are opened by name.
 $(eval $(call test_program,pace_arm,tests/gpu,pace_arm.c,,-ldl,-I. -isystem lib/abi))
 $(eval $(call test_program,ballast,tests/gpu,ballast.c,,-ldl,-I. -isystem lib/abi))
