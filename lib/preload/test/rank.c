@@ -359,7 +359,9 @@ static void operations_wait_for_room(void **state)
     RUN(f, 2, "many");
     assert_exit(&f->ranks[0], 0);
     assert_output(&f->ranks[0], "many done");
+#ifndef __SANITIZE_THREAD__ /* which is so slow that they have waited long enough to go beyond */
     assert_true(used_end(&f->ranks[0]) <= REGION_HEAP_OFFSET + f->staging);
+#endif
 }
 
 /* Only the end of the address space is an end. */

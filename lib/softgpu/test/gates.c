@@ -188,7 +188,7 @@ static void open_gates_take_no_time(void)
     OK(cudaEventElapsedTime(&ms, a, b));
     CHECK(ms > 50 && ms < 2000);
 }
-IN_CHILD(open_gates_take_no_time)
+TIMED_IN_CHILD(open_gates_take_no_time)
 
 /* --- hardware queues --- */
 

@@ -56,7 +56,7 @@ static void durations_add_up(void)
     OK(cudaEventDestroy(end));
     OK(cudaStreamDestroy(stream));
 }
-IN_CHILD(durations_add_up)
+TIMED_IN_CHILD(durations_add_up)
 
 static void host_clock_follows_model(void)
 {
@@ -102,7 +102,7 @@ static void events_order_streams(void)
     CHECK_IS(cudaGetLastError(), cudaErrorInvalidResourceHandle);
     CHECK_IS(cudaGetLastError(), cudaSuccess);
 }
-IN_CHILD(events_order_streams)
+TIMED_IN_CHILD(events_order_streams)
 
 static void streams_overlap(void)
 {
@@ -147,7 +147,7 @@ static void legacy_stream_waits_for_blocking_ones(void)
     CHECK(elapsed(begin, free_end) < 100.f);
     CHECK(log_count == 3 && log_entries[0] == 1 && log_entries[1] == 2 && log_entries[2] == 3);
 }
-IN_CHILD(legacy_stream_waits_for_blocking_ones)
+TIMED_IN_CHILD(legacy_stream_waits_for_blocking_ones)
 
 /* --- per-thread default streams --- */
 
@@ -182,7 +182,7 @@ static void threads_have_streams(void)
     OK(cudaStreamGetId(NULL, &legacy));
     CHECK(mine != legacy);
 }
-IN_CHILD(threads_have_streams)
+TIMED_IN_CHILD(threads_have_streams)
 
 /* --- host functions --- */
 
