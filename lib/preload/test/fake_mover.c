@@ -14,7 +14,11 @@
 
 #include "common/clock.h"
 
+#ifdef __SANITIZE_THREAD__
+#define LIMIT_MS 120000
+#else
 #define LIMIT_MS 15000
+#endif
 
 void mover_begin(struct fake_mover *m, struct fake_rank *rank, uint64_t capacity)
 {
