@@ -121,10 +121,16 @@ static struct group *collect_group(struct daemon *d, struct rank *r, const struc
     return g;
 }
 
+/* Differences of times do not overflow. */
+static bool is_time(int64_t ns)
+{
+    return ns >= -(INT64_MAX / 2) && ns <= INT64_MAX / 2;
+}
+
 static void take_node(struct daemon *d, struct rank *r, const struct msg_node *m, size_t len)
 {
-    if (len < sizeof *m || m->nparts > (len - sizeof *m) / sizeof(struct msg_part)) {
-        malformed(d, r, "node size");
+    if (len < sizeof *m || m->nparts > (len - sizeof *m) / sizeof(struct msg_part) || !is_time(m->enter_ns) || !is_time(m->leave_ns)) {
+        malformed(d, r, "node size or time");
         return;
     }
     struct group *g = NULL;
@@ -146,10 +152,14 @@ static void take_node(struct daemon *d, struct rank *r, const struct msg_node *m
 
 static void take_times(struct daemon *d, struct rank *r, const struct msg_times *m, size_t len)
 {
-    if (len < sizeof *m || m->count > (len - sizeof *m) / sizeof(struct msg_time))
+    const struct msg_time *times = (const struct msg_time *)(m + 1);
+    bool sound = len >= sizeof *m && m->count <= (len - sizeof *m) / sizeof(struct msg_time);
+    for (uint32_t i = 0; sound && i < m->count; i++)
+        sound = is_time(times[i].pre_ns) && is_time(times[i].post_ns);
+    if (!sound)
         malformed(d, r, "times");
     else if (d->ops->times)
-        d->ops->times(d, r, (const struct msg_time *)(m + 1), m->count);
+        d->ops->times(d, r, times, m->count);
 }
 
 static void take_fatal(struct daemon *d, struct rank *r, const struct msg_fatal *m, size_t len)
