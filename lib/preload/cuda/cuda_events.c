@@ -6,6 +6,7 @@
 #include "preload/gate/early.h"
 #include "preload/nodes/events.h"
 #include "preload/memory/park.h"
+#include "preload/memory/room.h"
 #include "preload/preload.h"
 #include "preload/real.h"
 #include "preload/nodes/times.h"
@@ -13,6 +14,7 @@
 /* Record and node must not be torn apart by another thread's work on the same stream. */
 static void before_record(CUevent event, CUstream handle, bool per_thread)
 {
+    room_await(handle, per_thread, ROOM_EVENT);
     session_lock();
     struct stream *s = streams_get(handle, per_thread);
     if (!streams_is_capturing(s->handle))
@@ -23,6 +25,7 @@ static void before_record(CUevent event, CUstream handle, bool per_thread)
 static struct times_entry *before_wait(CUevent event, CUstream handle, bool per_thread, struct stream **s,
                                        struct park_wait *park)
 {
+    room_await(handle, per_thread, ROOM_EVENT);
     session_lock();
     uint32_t record = events_latest(event);
     *s = streams_get(handle, per_thread);

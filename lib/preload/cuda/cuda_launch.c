@@ -11,6 +11,7 @@
 #include "preload/preload.h"
 #include "preload/real.h"
 #include "preload/memory/residence.h"
+#include "preload/memory/room.h"
 
 /* --- kernels, graphs, host functions --- */
 
@@ -21,8 +22,11 @@
         __typeof__(&name) real = REAL_NAMED(library, name, #name);                        \
         if (!real)                                                                        \
             return failure;                                                               \
+        room_enter((CUstream)(stream), per_thread);                                       \
         park_touch((CUstream)(stream), per_thread);                                       \
-        return real arguments;                                                            \
+        result r = real arguments;                                                        \
+        room_leave();                                                                     \
+        return r;                                                                         \
     }
 #define LAUNCH_RT(name, stream, per_thread, parameters, arguments) \
     LAUNCH(cudaError_t, REAL_CUDART, cudaErrorInsufficientDriver, name, stream, per_thread, parameters, arguments)
@@ -102,10 +106,12 @@ LAUNCH(int, REAL_CUDA, CUDA_ERROR_NOT_SUPPORTED, softgpuLaunchHostFunc, stream, 
         __typeof__(&name) real = REAL_NAMED(library, name, #name);                        \
         if (!real)                                                                        \
             return failure;                                                               \
+        room_enter((CUstream)(stream), per_thread);                                       \
         park_touch((CUstream)(stream), per_thread);                                       \
         residence_hold();                                                                 \
         result r = real arguments;                                                        \
         residence_let_go();                                                               \
+        room_leave();                                                                     \
         return r;                                                                         \
     }
 

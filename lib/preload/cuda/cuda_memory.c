@@ -8,6 +8,7 @@
 #include "preload/preload.h"
 #include "preload/real.h"
 #include "preload/memory/residence.h"
+#include "preload/memory/room.h"
 #include "preload/gate/slots.h"
 #include "preload/gate/streams.h"
 #include "preload/nodes/sync.h"
@@ -165,6 +166,7 @@ static bool free_async(CUdeviceptr pointer, CUstream stream, int *r)
     CUresult result;
     if (!residence_is_on())
         return false;
+    room_await(stream, false, 1);
     park_touch(stream, false);
     if (!vmm_free_async(pointer, stream, &result))
         return false;

@@ -10,6 +10,7 @@
 #include "preload/preload.h"
 #include "preload/real.h"
 #include "preload/memory/residence.h"
+#include "preload/memory/room.h"
 #include "preload/nodes/sync.h"
 #include "preload/memory/vmm.h"
 
@@ -89,6 +90,7 @@ static bool copy_waits(const void *to, const void *from, int kind)
 static void begin_copy(struct sync *sync, CUstream stream, bool per_thread, bool waits, const void *to, const void *from,
                        size_t count)
 {
+    room_await(stream, per_thread, 1);
     park_touch(stream, per_thread);
     if (waits)
         sync_begin_stream(sync, stream, per_thread);

@@ -28,6 +28,7 @@ enum stop_kind { STOP_GATE, STOP_PARK, STOP_WAIT, STOP_END };
 struct stop {
     enum stop_kind kind;
     uint64_t number; /* counts the lane's stops */
+    uint64_t queued, on_legacy; /* operations of the lane, and of the default stream, when it was put on the stream */
     const uint32_t *arrive, *go, *done;
     uint32_t value;
     uint64_t on_lane, on_number; /* WAIT: the event was recorded in that lane, behind that stop */
@@ -43,6 +44,7 @@ struct lane {
     struct stop *stops; /* not done, in stream order */
     uint32_t n, cap;
     uint64_t last; /* number of the newest stop */
+    uint64_t queued; /* operations put on it so far (room.h) */
     UT_hash_handle hh;
     struct lane *prev, *next;
 };
@@ -62,6 +64,7 @@ static struct lane *living; /* hash of those whose stream exists */
 static struct recorded *events;
 static uint64_t next_serial = 1;
 static bool parked;
+static uint64_t legacy_queued; /* of the default stream's lane */
 
 static struct words *words;
 static CUdeviceptr words_device;
@@ -139,7 +142,7 @@ static struct stop *append(struct lane *l, enum stop_kind kind)
         }
     }
     struct stop *s = &l->stops[l->n++];
-    *s = (struct stop){.kind = kind, .number = ++l->last};
+    *s = (struct stop){.kind = kind, .number = ++l->last, .queued = l->queued, .on_legacy = legacy_queued};
     return s;
 }
 
@@ -306,6 +309,56 @@ void park_destroy(CUstream stream)
         __atomic_add_fetch(&park_generation_, 1, __ATOMIC_RELEASE);
     }
     pthread_mutex_unlock(&lock);
+}
+
+/* --- queues --- */
+
+static bool is_at_park(struct lane *l)
+{
+    if (!l || l->looking)
+        return false;
+    l->looking = true;
+    prune(l);
+    bool at = l->n && (l->stops[0].kind == STOP_PARK || (l->stops[0].kind == STOP_WAIT && is_at_park(find_serial(l->stops[0].on_lane))));
+    l->looking = false;
+    return at;
+}
+
+/* If it is the longest. */
+static void see_behind(struct park_behind *b, struct lane *l, uint64_t operations)
+{
+    if (operations < b->operations)
+        return;
+    b->operations = operations;
+    b->stop = l->serial << 32 | (l->stops[0].number & UINT32_MAX);
+    b->at_park = parked && is_at_park(l);
+}
+
+struct park_behind park_behind(CUstream stream, uint32_t n)
+{
+    struct park_behind b = {0};
+    pthread_mutex_lock(&lock);
+    struct lane *l = find(stream), *other;
+    if (l) {
+        l->queued += n;
+        prune(l);
+        if (l->n)
+            see_behind(&b, l, l->queued - l->stops[0].queued);
+    }
+    if (l && stream == CU_STREAM_LEGACY) {
+        legacy_queued = l->queued;
+        DL_FOREACH(lanes, other)
+        {
+            if (!other->blocking)
+                continue;
+            prune(other);
+            if (other->n)
+                see_behind(&b, other, legacy_queued - other->stops[0].on_legacy);
+        }
+    }
+    b.parked = parked;
+    pthread_mutex_unlock(&lock);
+    return b;
 }
 
 /* --- events --- */

@@ -85,6 +85,15 @@ struct park_wait {
 };
 struct park_wait park_wait_begin(CUevent event, CUstream stream);
 void park_wait_end(struct park_wait wait);
+/* n operations more were, or will be, put on the stream (room.h). Returns how many lie behind the first of its stops that is
+ * not over, for the default stream behind those of the blocking streams too. Needs no lock. */
+struct park_behind {
+    uint64_t operations;
+    uint64_t stop; /* names that stop; 0: there is none */
+    bool parked;   /* the rank is being moved off its device, or is off it */
+    bool at_park;  /* and that stop is a park gate, or a wait for a stream that has one first */
+};
+struct park_behind park_behind(CUstream stream, uint32_t n);
 /* The program destroys the stream next. */
 void park_destroy(CUstream stream);
 

@@ -34,13 +34,25 @@ void residence_changed(void)
     pthread_cond_broadcast(&changed);
 }
 
+static void tell_locked(void)
+{
+    if (state == RESIDENCE_PRESENT || state == RESIDENCE_ENTERING || told)
+        return;
+    told = true;
+    switch_send_want(0, 0, 2);
+}
+
+void residence_tell(void)
+{
+    residence_lock();
+    tell_locked();
+    residence_unlock();
+}
+
 void residence_await_present(void)
 {
     while (state != RESIDENCE_PRESENT) {
-        if (state != RESIDENCE_ENTERING && !told) {
-            told = true;
-            switch_send_want(0, 0, 2);
-        }
+        tell_locked();
         residence_wait();
     }
 }

@@ -37,6 +37,8 @@ void residence_unlock(void);
 /* Wait for any change; residence_lock held, given up meanwhile. residence_changed wakes all waiters. */
 void residence_wait(void);
 void residence_changed(void);
+/* Tell prismd, once an eviction, that a host thread cannot go on before the memory is back; nothing while it is there. */
+void residence_tell(void);
 /* Take the lock with the memory present, or (free) present or absent. */
 enum residence residence_lock_present(void);
 enum residence residence_lock_free(void);

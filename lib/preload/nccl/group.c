@@ -6,6 +6,7 @@
 #include "preload/gate/gate.h"
 #include "preload/preload.h"
 #include "preload/gate/streams.h"
+#include "preload/memory/room.h"
 
 static PRISM_THREAD int depth;
 static PRISM_THREAD struct operation *collected;
@@ -31,12 +32,24 @@ static bool valid(const struct operation *o)
     return (!in || o->send) && (!out || o->recv);
 }
 
+/* Once for all that go on one stream, as if they were one operation: a thread waits longer each time. */
+static void await_room(const struct operation *o, uint32_t n)
+{
+    for (uint32_t i = 0, first = 0; i < n; i++) {
+        if (i + 1 < n && o[i + 1].stream == o[i].stream)
+            continue;
+        room_await((CUstream)o[i].stream, false, ROOM_GATE + 2 * (i - first));
+        first = i + 1;
+    }
+}
+
 /* Stable: operations of a communicator stay in call order. Communicators in order of first appearance. */
 static void issue_all(struct operation *o, uint32_t n)
 {
     struct operation few[8], *of_comm = n <= sizeof few / sizeof *few ? few : malloc(n * sizeof *of_comm);
     if (!of_comm)
         abort();
+    await_room(o, n);
     session_lock();
     CUstreamCaptureMode mode = streams_relax();
     while (n) {

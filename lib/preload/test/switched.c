@@ -253,7 +253,7 @@ static void act_wait(const char *what)
     cudaStream_t stream, other;
     cudaEvent_t event;
     unsigned char *buffer, *more, *host = malloc(MIB);
-    bool legacy = !strcmp(what, "legacy");
+    bool legacy = !strncmp(what, "legacy", strlen("legacy"));
     set_up();
     CHECK(cudaStreamCreateWithFlags(&stream, legacy ? cudaStreamDefault : cudaStreamNonBlocking));
     CHECK(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
@@ -282,6 +282,18 @@ static void act_wait(const char *what)
         CHECK(cudaMemcpy(host, more, MIB, cudaMemcpyDeviceToHost));
         MUST(host[0] == 6);
         CHECK(cudaMemset(more, 5, 4 * MIB));
+    } else if (!strcmp(what, "queue")) { /* more than CUDA's queue of a stream takes, behind a gate and behind a wait for it */
+        CHECK(cudaStreamWaitEvent(other, event, 0));
+        for (int i = 0; i < 3000; i++)
+            CHECK(cudaMemsetAsync(more, 5, 64, i % 2 ? stream : other));
+        CHECK(cudaMemsetAsync(more, 5, 4 * MIB, other));
+    } else if (!strcmp(what, "ahead")) { /* the gate opens only when all this is queued */
+        for (int i = 0; i < 540; i++)
+            CHECK(cudaMemsetAsync(more, 5, 64, stream));
+        raise_flag("queued");
+    } else if (!strcmp(what, "legacy-queue")) {
+        for (int i = 0; i < 1500; i++)
+            CHECK(cudaMemsetAsync(more, 5, 64, NULL));
     } else if (!strcmp(what, "wait")) { /* no gate of its own: it waits for another stream's */
         CHECK(cudaStreamWaitEvent(other, event, 0));
         CHECK(cudaMemsetAsync(more, 5, 4 * MIB, other));
@@ -351,6 +363,30 @@ static void act_late(void)
     CHECK(cudaMemset(q, 2, 2 * MIB));
     MUST(holds(p, MIB, 9) && holds(q, 2 * MIB, 2));
     printf("late done\n");
+}
+
+static void nothing(void *arguments)
+{
+    (void)arguments;
+}
+
+/* While the rank is away: more kernels than its queue takes. */
+static void act_many(void)
+{
+    unsigned char *p;
+    cudaStream_t stream;
+    struct softgpuCost cost = {.bytes = 1};
+    CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    CHECK(cudaMalloc((void **)&p, MIB));
+    CHECK(cudaMemset(p, 1, MIB));
+    CHECK(cudaDeviceSynchronize());
+    raise_flag("ready");
+    await_flag("evicted");
+    for (int i = 0; i < 1500; i++)
+        CHECK(softgpuLaunchHostFunc(stream, nothing, &p, sizeof p, &cost));
+    CHECK(cudaDeviceSynchronize());
+    MUST(holds(p, MIB, 1));
+    printf("many done\n");
 }
 
 static void act_tied(void)
@@ -489,7 +525,7 @@ int main(int argc, char **argv)
         const char *name;
         void (*act)(void);
     } acts[] = {{"kinds", act_kinds}, {"full", act_full}, {"little", act_little}, {"much", act_much}, {"async", act_async}, {"own", act_own},
-                {"busy", act_busy},   {"late", act_late}, {"tied", act_tied}};
+                {"busy", act_busy},   {"late", act_late}, {"many", act_many}, {"tied", act_tied}};
     for (size_t i = 0; i < sizeof acts / sizeof *acts; i++)
         if (!strcmp(act, acts[i].name)) {
             acts[i].act();

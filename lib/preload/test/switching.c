@@ -189,6 +189,42 @@ static void host_sits_in_a_free(void **state) { wait_in("free"); }
 static void default_stream_behind_a_gate(void **state) { wait_in("legacy"); }
 static void stream_waits_for_a_gated_one(void **state) { wait_in("wait"); }
 
+/* As CUDA's queues, which make the host wait in the driver when they are full. */
+static void queue_in(const char *what)
+{
+    setenv("SOFTGPU_QUEUE_ENTRIES", "1024", 1);
+    wait_in(what);
+    unsetenv("SOFTGPU_QUEUE_ENTRIES");
+}
+
+static void more_is_queued_than_the_driver_takes(void **state) { queue_in("queue"); }
+static void more_is_queued_on_the_default_stream(void **state) { queue_in("legacy-queue"); }
+
+static int queued; /* ranks that queued what they wanted to */
+
+static void open_when_queued(struct fake *f, struct fake_rank *r)
+{
+    struct fake_mover *m = begin(f, r, 1024 * MIB);
+    await_flag(f, m, "queued");
+    fake_lock();
+    queued += !access(flag_path(f, r, "queued"), F_OK);
+    f->hold = ++back < (int)f->nranks;
+    fake_unlock();
+    mover_end(m);
+}
+
+static void a_gate_that_opens_when_enough_is_queued(void **state)
+{
+    struct fake *f = fresh(open_when_queued);
+    f->hold = true;
+    back = queued = 0;
+    RUN(f, 2, "wait", "ahead");
+    for (int i = 0; i < 2; i++)
+        assert_done(&f->ranks[i], "ahead done");
+    assert_int_equal(queued, 2);
+    remove_flags();
+}
+
 static void evict_own(struct fake *f, struct fake_rank *r)
 {
     struct fake_mover *m = begin(f, r, 1024 * MIB);
@@ -256,6 +292,32 @@ static void work_issued_while_away(void **state)
     assert_done(&f->ranks[0], "late done");
     assert_int_equal(movers[0].evictions, 1);
     assert_int_equal(movers[0].waiting, 1); /* for the allocation */
+    remove_flags();
+}
+
+/* It comes back because it says that its host waits. */
+static void evict_until_it_waits(struct fake *f, struct fake_rank *r)
+{
+    struct fake_mover *m = begin(f, r, 1024 * MIB);
+    await_flag(f, m, "ready");
+    if (mover_evict(m, WAIT_MS)) {
+        raise_flag(f, r, "evicted");
+        for (int i = 0; i < WAIT_MS && !m->gone && !m->waiting; i++)
+            mover_serve(m, 1);
+        mover_restore(m);
+    }
+    mover_end(m);
+}
+
+static void more_kernels_while_away_than_the_driver_takes(void **state)
+{
+    setenv("SOFTGPU_QUEUE_ENTRIES", "1024", 1);
+    struct fake *f = fresh(evict_until_it_waits);
+    RUN(f, 1, "many");
+    unsetenv("SOFTGPU_QUEUE_ENTRIES");
+    assert_done(&f->ranks[0], "many done");
+    assert_int_equal(movers[0].evictions, 1);
+    assert_int_equal(movers[0].waiting, 1);
     remove_flags();
 }
 
@@ -350,9 +412,13 @@ int main(void)
         cmocka_unit_test(host_sits_in_a_free),
         cmocka_unit_test(default_stream_behind_a_gate),
         cmocka_unit_test(stream_waits_for_a_gated_one),
+        cmocka_unit_test(more_is_queued_than_the_driver_takes),
+        cmocka_unit_test(more_is_queued_on_the_default_stream),
+        cmocka_unit_test(a_gate_that_opens_when_enough_is_queued),
         cmocka_unit_test(memory_that_the_program_maps),
         cmocka_unit_test(a_kernel_is_waited_for),
         cmocka_unit_test(work_issued_while_away),
+        cmocka_unit_test(more_kernels_while_away_than_the_driver_takes),
         cmocka_unit_test(a_rank_that_cannot_be_moved),
         cmocka_unit_test(any_program_moved_at_any_time),
         cmocka_unit_test(the_graph_is_the_same),

@@ -42,6 +42,7 @@ struct sg_profile {
     uint64_t seed;
     int multiprocessors, major, minor;
     int connections;          /* hardware queues: CUDA_DEVICE_MAX_CONNECTIONS */
+    uint64_t queue_entries;   /* items that a stream holds before who adds one waits; 0: any number */
     size_t stack_bytes;       /* of a stream's thread */
     bool untimed;             /* SOFTGPU_UNTIMED: nothing takes modelled time, streams have no threads (driver.c) */
 };
@@ -173,6 +174,7 @@ struct CUstream_st {
     struct CUstream_st *driven_prev, *driven_next;
     atomic_int capture; /* CUstreamCaptureStatus */
     struct sg_item *head, *tail;
+    uint64_t items;        /* in that queue */
     pthread_cond_t wake;
     int64_t end_ns;        /* model clock: end of the work done so far */
     uint64_t kernels;      /* launched so far; numbers their jitter */

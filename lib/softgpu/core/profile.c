@@ -22,7 +22,8 @@ struct option {
 
 enum option_index {
     TIME_SCALE, SEED, FLOPS, BANDWIDTH, LAUNCH, PCIE_BANDWIDTH, PCIE_LATENCY, PEER_BANDWIDTH, OVERLAP, JITTER, MEMORY,
-    CONTEXT_BYTES, CONTEXT_SECONDS, TIME_SLICING, GATE_POLL, MULTIPROCESSORS, MAJOR, MINOR, STACK, UNTIMED, OPTIONS
+    CONTEXT_BYTES, CONTEXT_SECONDS, TIME_SLICING, GATE_POLL, MULTIPROCESSORS, MAJOR, MINOR, STACK, UNTIMED, QUEUE_ENTRIES,
+    OPTIONS
 };
 
 static struct option options[OPTIONS] = {
@@ -46,6 +47,7 @@ static struct option options[OPTIONS] = {
     [MINOR] = {"device.minor", NULL, 0, OPTION_NUMBER},
     [STACK] = {"device.stack_bytes", NULL, 256 << 10, OPTION_BYTES},
     [UNTIMED] = {"untimed", "SOFTGPU_UNTIMED", 0, OPTION_NUMBER},
+    [QUEUE_ENTRIES] = {"device.queue_entries", "SOFTGPU_QUEUE_ENTRIES", 0, OPTION_NUMBER},
 };
 
 static struct sg_profile profile;
@@ -163,6 +165,7 @@ static void load(void)
     profile.major = (int)options[MAJOR].value;
     profile.minor = (int)options[MINOR].value;
     profile.stack_bytes = (size_t)positive(STACK, 64 << 10);
+    profile.queue_entries = (uint64_t)options[QUEUE_ENTRIES].value;
     profile.connections = connections_from_environment();
 }
 

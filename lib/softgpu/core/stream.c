@@ -72,6 +72,7 @@ void sg_item_done(struct CUstream_st *stream, int64_t end_ns)
     struct sg_item *item = stream->head;
     stream->end_ns = end_ns;
     LL_DELETE(stream->head, item);
+    stream->items--;
     if (!stream->head)
         stream->tail = NULL;
     if (item->mark)
@@ -236,15 +237,20 @@ CUresult sg_stream_resolve(CUstream handle, struct CUstream_st **stream)
 
 /* --- order between streams --- */
 
-/* With sg_lock: the mark of stream's newest item; NULL when idle. A new reference. */
+/* With sg_lock: the mark of an item of a stream; NULL: no item. A new reference. */
+static struct sg_mark *mark_of(struct sg_item *item)
+{
+    if (!item)
+        return NULL;
+    if (!item->mark)
+        item->mark = mark_create();
+    return item->mark ? sg_mark_ref(item->mark) : NULL;
+}
+
+/* Of the newest item; NULL when idle. */
 static struct sg_mark *tail_mark(struct CUstream_st *stream)
 {
-    struct sg_item *tail = stream->tail;
-    if (!tail)
-        return NULL;
-    if (!tail->mark)
-        tail->mark = mark_create();
-    return tail->mark ? sg_mark_ref(tail->mark) : NULL;
+    return mark_of(stream->tail);
 }
 
 /* The legacy stream is ordered with all blocking streams of its context, in both directions (CUDA programming guide,
@@ -279,6 +285,19 @@ static void add_implicit_order(struct sg_item *item, struct CUstream_st *stream)
     }
 }
 
+/* With sg_lock, released meanwhile: the queue has room for an item. CUDA too makes the caller wait, inside the call. */
+static void await_room(struct CUstream_st *stream)
+{
+    uint64_t most = sg_profile()->queue_entries;
+    struct sg_mark *mark;
+    while (most && stream->items >= most && (mark = mark_of(stream->head))) {
+        pthread_mutex_unlock(&sg_lock);
+        sg_mark_wait(mark);
+        sg_mark_unref(mark);
+        pthread_mutex_lock(&sg_lock);
+    }
+}
+
 CUresult sg_enqueue(struct CUstream_st *stream, enum sg_item_kind kind, sg_work_fn fn, void *ctx, struct sg_mark *extra,
                     struct sg_mark **out)
 {
@@ -288,6 +307,7 @@ CUresult sg_enqueue(struct CUstream_st *stream, enum sg_item_kind kind, sg_work_
     }
     int64_t host = sg_host_now();
     pthread_mutex_lock(&sg_lock);
+    await_room(stream);
     size_t room = (size_t)count_streams(stream) + 1;
     struct sg_item *item = calloc(1, sizeof(*item) + room * sizeof(item->deps[0]));
     struct sg_mark *mark = item && out ? mark_create() : NULL;
@@ -311,6 +331,7 @@ CUresult sg_enqueue(struct CUstream_st *stream, enum sg_item_kind kind, sg_work_
     else
         stream->head = item;
     stream->tail = item;
+    stream->items++;
     if (driven)
         sg_drive(stream);
     else

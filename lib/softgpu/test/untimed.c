@@ -32,13 +32,18 @@ static int threads(void)
     return n;
 }
 
-static void become(void)
+static void begin(void)
 {
-    setenv("SOFTGPU_UNTIMED", "1", 1);
     OK(cudaSetDevice(0));
     flags = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(flags != MAP_FAILED);
     OK(cudaHostRegister(flags, 4096, cudaHostRegisterMapped));
+}
+
+static void become(void)
+{
+    setenv("SOFTGPU_UNTIMED", "1", 1);
+    begin();
 }
 
 static void gate(cudaStream_t s, int i)
@@ -220,13 +225,57 @@ static void last_write_wakes(void)
 }
 IN_CHILD(last_write_wakes)
 
+static int queued;
+
+static void *open_when_full(void *seen)
+{
+    while (__atomic_load_n(&queued, __ATOMIC_ACQUIRE) < 7)
+        pause_ms(1);
+    pause_ms(50);
+    *(int *)seen = __atomic_load_n(&queued, __ATOMIC_ACQUIRE);
+    open_gate(0);
+    return NULL;
+}
+
+/* The gate and seven more fill the queue: the eighth call waits for the gate. */
+static void fill_queue(const char *untimed)
+{
+    pthread_t opener;
+    int seen = 0;
+    setenv("SOFTGPU_QUEUE_ENTRIES", "8", 1);
+    setenv("SOFTGPU_UNTIMED", untimed, 1);
+    begin();
+    gate(NULL, 0);
+    OK(pthread_create(&opener, NULL, open_when_full, &seen));
+    for (int i = 0; i < 30; i++) {
+        launch_ms(NULL, append, (void *)(intptr_t)i, 1);
+        __atomic_add_fetch(&queued, 1, __ATOMIC_RELEASE);
+    }
+    OK(cudaStreamSynchronize(NULL));
+    OK(pthread_join(opener, NULL));
+    CHECK(seen == 7 && log_count == 30 && log_entries[29] == 29);
+}
+
+static void full_queue(void)
+{
+    fill_queue("1");
+}
+IN_CHILD(full_queue)
+
+static void full_queue_of_a_thread(void)
+{
+    fill_queue("0");
+}
+IN_CHILD(full_queue_of_a_thread)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_parked_is_one_thread),     cmocka_unit_test(test_nothing_takes_time),
         cmocka_unit_test(test_order_is_kept),            cmocka_unit_test(test_goes_on_without_the_host),
         cmocka_unit_test(test_host_functions_may_sleep), cmocka_unit_test(test_queues_run_out),
-        cmocka_unit_test(test_last_write_wakes),
+        cmocka_unit_test(test_last_write_wakes),         cmocka_unit_test(test_full_queue),
+        cmocka_unit_test(test_full_queue_of_a_thread),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
