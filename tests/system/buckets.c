@@ -1,12 +1,12 @@
 /* buckets.c - a program that communicates as DistributedDataParallel does: in every iteration gradients are summed piece after piece on
  * a stream of its own, while the stream that made them goes on.
  *
- *   buckets ITERATIONS BUCKETS MIB
+ *   buckets ITERATIONS BUCKETS MIB [FILLS]
  *
  * Each rank has MIB of device memory, gradients of 256 KiB a bucket among them. The integers summed depend on the rank, the
  * iteration and all sums before. Behind the last bucket come, on the same stream, a sum of what was just summed (its input is
- * not there before) and, in the first iteration, one of what a copy on that stream has brought. Prints of all gradients
- * "rank R iteration I sum S".
+ * not there before) and, in the first iteration, one of what a copy on that stream has brought. The stream that made them
+ * then does FILLS small fills, as an optimizer's kernels. Prints of all gradients "rank R iteration I sum S".
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,7 +17,7 @@
 
 struct job {
     int rank, world;
-    uint32_t buckets;
+    uint32_t buckets, fills;
     int32_t *all, *gradients, *parameters, *extra, *host;
     cudaStream_t compute, traffic;
     cudaEvent_t made, summed;
@@ -73,6 +73,8 @@ static void iterate(struct job *j, int iteration, bool bring)
     cuda(cudaEventRecord(j->summed, j->traffic));
     cuda(cudaStreamWaitEvent(j->compute, j->summed, 0));
     cuda(cudaMemcpyAsync(j->parameters, j->gradients, all, cudaMemcpyDeviceToDevice, j->compute));
+    for (uint32_t i = 0; i < j->fills; i++)
+        cuda(cudaMemsetAsync(j->parameters + i % COUNT, (int)i, 4, j->compute));
     cuda(cudaMemcpyAsync(j->host, j->gradients, all, cudaMemcpyDeviceToHost, j->compute));
     cuda(cudaMemcpyAsync(j->host + (size_t)j->buckets * COUNT, j->extra, bucket, cudaMemcpyDeviceToHost, j->compute));
     cuda(cudaStreamSynchronize(j->compute));
@@ -85,9 +87,9 @@ static void iterate(struct job *j, int iteration, bool bring)
 
 int main(int argc, char **argv)
 {
-    if (argc != 4)
+    if (argc != 4 && argc != 5)
         return 64;
-    struct job j = {.rank = number("RANK"), .world = number("WORLD_SIZE"), .buckets = (uint32_t)atoi(argv[2])};
+    struct job j = {.rank = number("RANK"), .world = number("WORLD_SIZE"), .buckets = (uint32_t)atoi(argv[2]), .fills = argc > 4 ? (uint32_t)atoi(argv[4]) : 0};
     cuda(cudaSetDevice(0));
     struct c10d_client *store = connect_store(j.rank);
     j.comm = make_comm(store, "buckets/id", j.world, j.rank);

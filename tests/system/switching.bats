@@ -79,6 +79,21 @@ counter() { python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))[sys
     nothing_left
 }
 
+# All that are on the device wait for the two that are not, with a full queue of fills.
+@test "ranks whose hosts queue more than the driver takes can leave the device" {
+    sums() { cat "$1"/logs/capture.rank* | grep -o 'rank [0-9]* iteration.*sum.*' | sort; }
+    buckets() { run_prism run --emulate=8 --gpus-per-node=8 --trace="$1" --phase=capture -- "$PRISM_BUILD/test/buckets" 2 4 16 1500; }
+    buckets fits
+    [ "$status" -eq 0 ] || { echo "$errors"; return 1; }
+    export PRISM_DEVICE_MEMORY=$((100 << 20)) SOFTGPU_QUEUE_ENTRIES=1024
+    buckets switched
+    [ "$status" -eq 0 ] || { echo "$errors"; return 1; }
+    [ "$(counter switched evictions)" -gt 0 ]
+    [ "$(sums switched | wc -l)" -eq 16 ]
+    diff <(sums fits) <(sums switched)
+    nothing_left
+}
+
 @test "a program that wants more than a rank may have runs out of memory" {
     export PRISM_DEVICE_MEMORY=$((16 << 20))
     capture trace
