@@ -37,7 +37,7 @@ static struct {
     struct hang_hosts hosts;
 } hang;
 
-static int64_t limit_of_environment(void)
+int64_t hang_limit_ns(void)
 {
     const char *text = getenv("PRISM_STALL_SECONDS");
     char *end;
@@ -301,7 +301,7 @@ void hang_begin(struct daemon *d)
         return;
     forget_earlier(d);
     hang_hosts_init(&hang.hosts, d->conf->world);
-    hang.limit_ns = limit_of_environment();
+    hang.limit_ns = hang_limit_ns();
     hang.quiet_since_ns = hang.next_look_ns = clock_now_ns();
     hang.movement = 0;
     hang.told = hang.warned = false;

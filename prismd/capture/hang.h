@@ -23,6 +23,8 @@
 #include "trace/trace.h"
 
 void hang_begin(struct daemon *d);
+/* PRISM_STALL_SECONDS in nanoseconds; 0: for ever. */
+int64_t hang_limit_ns(void);
 /* Called often, with the lock held. */
 void hang_tick(struct daemon *d);
 void hang_end(struct daemon *d);

@@ -113,3 +113,12 @@ signalled_in() { # PHASE SIGNAL CODE
     [ "$status" -eq 67 ] || [ "$status" -eq 70 ] || { echo "exit code $status: $errors"; return 1; }
     nothing_left
 }
+
+@test "a live rank that waits in the store for what no capture has seen" {
+    LIMIT=120 run_prism run --emulate=4 --gpus-per-node=4 --sandbox=0 --assistants=0 --trace=trace --phase=capture -- "$PRISM_BUILD/test/replica" absent 1
+    [ "$status" -eq 0 ] || { echo "$errors"; return 1; }
+    REPLICA_KEY=turn/7 PRISM_STALL_SECONDS=1 LIMIT=120 run_prism run --emulate=4 --gpus-per-node=4 --sandbox=0 --assistants=0 --trace=trace \
+        -- "$PRISM_BUILD/test/replica" absent 1
+    refused 69 'rank 0 waits in the c10d store for "turn/7", which nobody sets'
+    nothing_left
+}

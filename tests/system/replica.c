@@ -2,7 +2,7 @@
  * the ranks TP apart:
  *
  *   replica gloo TP      puts an address into the store as a member of a Gloo group does
- *   replica absent TP    rank 0 waits for a key that rank 3 sets
+ *   replica absent TP    rank 0 waits for a key that rank 3 sets (or for $REPLICA_KEY)
  *   replica barrier TP   a barrier in the store as torch.distributed makes it, then sums over tensor and data groups
  *   replica ring TP      sends round the data group, one on and two on
  *   replica exchange TP  sends to all of the data group and itself, other numbers to each
@@ -139,7 +139,7 @@ int main(int argc, char **argv)
         snprintf(key, sizeof key, "ready/%d", rank);
         set(store, key);
         if (rank == 0)
-            await(store, "ready/3");
+            await(store, getenv("REPLICA_KEY") ? getenv("REPLICA_KEY") : "ready/3");
     } else if (!strcmp(mode, "barrier")) {
         barrier(store, size);
     }
