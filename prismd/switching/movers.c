@@ -210,7 +210,8 @@ static void take_message(struct mover *m, const struct mover_message *message, c
     } else if (m->resident && message->rank < d->conf->world && d->ranks[message->rank]) {
         tell(m, message);
         resident_message(m->resident, message, clock_now_ns());
-        if (message->type == MOVER_RESTORED)
+        /* Gates that became ready meanwhile are held, also those of a rank that was to leave and has stayed. */
+        if (message->type == MOVER_RESTORED || message->type == MOVER_CANCELLED)
             sched_is_in(d, d->ranks[message->rank]);
     }
 }

@@ -79,6 +79,14 @@ counter() { python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))[sys
     nothing_left
 }
 
+@test "a rank that was to leave and could not gets what became ready meanwhile" {
+    PRISM_DEVICE_MEMORY=$((110 << 20)) LIMIT=60 run_prism run --emulate=2 --gpus-per-node=2 --trace=trace --phase=capture -- "$PRISM_BUILD/test/stubborn"
+    [ "$status" -eq 0 ] || { echo "$errors"; return 1; }
+    [ "$(cat trace/logs/capture.rank* | grep -c 'sum 1571328$')" -eq 2 ] # 3 * (0 + ... + 1023)
+    [ "$(counter trace evictions)" -gt 0 ]
+    nothing_left
+}
+
 # All that are on the device wait for the two that are not, with a full queue of fills.
 @test "ranks whose hosts queue more than the driver takes can leave the device" {
     sums() { cat "$1"/logs/capture.rank* | grep -o 'rank [0-9]* iteration.*sum.*' | sort; }
