@@ -1,6 +1,10 @@
 /* reduce.c - one loop for each datatype and reduction, made by the macros of section 1. */
 #include "coll/reduce.h"
 
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "coll/number.h"
@@ -8,6 +12,9 @@
 
 /* Elements worked on at a time, so that the accumulator stays in the cache while all inputs pass. */
 #define BLOCK 8192
+/* What a thread is worth starting for: elements times inputs, some milliseconds of work. */
+#define STEPS_A_THREAD ((uint64_t)16 << 20)
+#define THREADS        16u
 
 /* --- 1. The loops --- */
 
@@ -163,6 +170,85 @@ static void step(const struct kernels *k, int redop, void *acc, const void *in, 
         k->accumulate[redop == COLL_REDOP_AVG ? COLL_REDOP_SUM : redop](acc, in, n);
 }
 
+struct reduction {
+    const struct kernels *kernels;
+    char *out;
+    const void *const *inputs;
+    int n, redop;
+    size_t size; /* of an element */
+    bool average, floating;
+    const struct coll_premul *scalars;
+    struct coll_premul share; /* 1/n */
+};
+
+/* Elements of one thread. */
+struct range {
+    const struct reduction *reduction;
+    uint64_t from, to;
+    pthread_t thread;
+};
+
+static void reduce_range(const struct reduction *r, uint64_t from, uint64_t to)
+{
+    const struct kernels *k = r->kernels;
+    for (uint64_t at = from; at < to; at += BLOCK) {
+        size_t len = to - at < BLOCK ? (size_t)(to - at) : BLOCK;
+        char *acc = r->out + at * r->size;
+        const char *first = (const char *)r->inputs[0] + at * r->size;
+        if (r->redop == COLL_REDOP_PREMUL)
+            k->scale(acc, first, len, r->average ? &r->share.bits : &r->scalars[0].bits);
+        else if (acc != first)
+            memcpy(acc, first, len * r->size);
+        for (int i = 1; i < r->n; i++)
+            step(k, r->redop, acc, (const char *)r->inputs[i] + at * r->size, len,
+                 r->average   ? &r->share
+                 : r->scalars ? &r->scalars[i]
+                              : NULL);
+        if (r->average && !r->floating)
+            k->divide(acc, len, r->n);
+    }
+}
+
+static void *reduce_in_thread(void *range)
+{
+    const struct range *r = range;
+    reduce_range(r->reduction, r->from, r->to);
+    return NULL;
+}
+
+static unsigned processors(void)
+{
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof set, &set) ? 1 : (unsigned)CPU_COUNT(&set);
+}
+
+/* Elements do not touch each other, so the bits are those of one thread. */
+static void reduce_all(const struct reduction *r, uint64_t count)
+{
+    struct range ranges[THREADS];
+    sigset_t all, before;
+    uint64_t work = count * (uint64_t)r->n / STEPS_A_THREAD, blocks = (count + BLOCK - 1) / BLOCK;
+    unsigned most = work > 1 ? processors() : 1, n = work < most ? (unsigned)work : most, started = 0;
+    n = n > THREADS ? THREADS : n;
+    if (n > 1) {
+        uint64_t each = (blocks + n - 1) / n * BLOCK;
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the caller's threads */
+        for (; started + 1 < n && (started + 1) * each < count; started++) {
+            struct range *g = &ranges[started];
+            *g = (struct range){.reduction = r, .from = started * each, .to = (started + 1) * each};
+            if (pthread_create(&g->thread, NULL, reduce_in_thread, g))
+                break;
+        }
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        reduce_range(r, started * each, count);
+    } else {
+        reduce_range(r, 0, count);
+    }
+    while (started)
+        pthread_join(ranges[--started].thread, NULL);
+}
+
 int coll_reduce(void *out, const void *const *inputs, int n, uint64_t count, int datatype, int redop,
                 const struct coll_premul *scalars, struct prism_error *err)
 {
@@ -171,27 +257,12 @@ int coll_reduce(void *out, const void *const *inputs, int n, uint64_t count, int
         return -1;
     if (n < 1)
         return prism_error_set(err, PRISM_EXIT_UNSUPPORTED, "a reduction of %d inputs", n);
-    bool average = redop == COLL_REDOP_AVG, floating = coll_datatype_is_float(datatype);
-    struct coll_premul share = coll_premul_from_double(1.0 / n, datatype);
-    if (average && floating)
-        redop = COLL_REDOP_PREMUL;
-    size_t size = coll_datatype_size(datatype);
-    for (uint64_t at = 0; at < count; at += BLOCK) {
-        size_t len = count - at < BLOCK ? (size_t)(count - at) : BLOCK;
-        char *acc = (char *)out + at * size;
-        const char *first = (const char *)inputs[0] + at * size;
-        if (redop == COLL_REDOP_PREMUL)
-            k->scale(acc, first, len, average ? &share.bits : &scalars[0].bits);
-        else if (acc != first)
-            memcpy(acc, first, len * size);
-        for (int i = 1; i < n; i++)
-            step(k, redop, acc, (const char *)inputs[i] + at * size, len,
-                 average   ? &share
-                 : scalars ? &scalars[i]
-                           : NULL);
-        if (average && !floating)
-            k->divide(acc, len, n);
-    }
+    struct reduction r = {.kernels = k, .out = out, .inputs = inputs, .n = n, .redop = redop, .size = coll_datatype_size(datatype),
+                          .average = redop == COLL_REDOP_AVG, .floating = coll_datatype_is_float(datatype), .scalars = scalars,
+                          .share = coll_premul_from_double(1.0 / n, datatype)};
+    if (r.average && r.floating)
+        r.redop = COLL_REDOP_PREMUL;
+    reduce_all(&r, count);
     return 0;
 }
 

@@ -33,7 +33,8 @@ struct coll_premul {
 struct coll_premul coll_premul_from_double(double value, int datatype);
 
 /* out = inputs[0] op inputs[1] op ...: n >= 1 inputs of count elements. AVG divides by n. scalars: one a input, read for
- * PREMUL only. out may be inputs[0]; it must not overlap the others. -1 with err: unknown datatype or redop, n < 1. */
+ * PREMUL only. out may be inputs[0]; it must not overlap the others. Much work (count times n) is shared by threads, one a
+ * processor and 16 at most, started and joined here; the bits are the same. -1 with err: unknown datatype or redop, n < 1. */
 int coll_reduce(void *out, const void *const *inputs, int n, uint64_t count, int datatype, int redop,
                 const struct coll_premul *scalars, struct prism_error *err);
 

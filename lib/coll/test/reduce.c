@@ -273,6 +273,35 @@ static void rounds_after_each_step(void **state)
     assert_true(isnan(result));
 }
 
+/* Enough work for several threads: the bits of one input after the other. */
+static void threads_change_no_bit(void **state)
+{
+    enum { N = 40 };
+    const uint64_t count = 1500007;
+    float *data = malloc((count + N) * sizeof *data), *out = malloc(count * sizeof *out), *one = malloc(count * sizeof *one);
+    const void *inputs[N];
+    (void)state;
+    assert_true(data && out && one);
+    for (uint64_t i = 0; i < count + N; i++)
+        data[i] = (float)((i * 2654435761u) % 100003) * 1e-3f - 50;
+    for (int i = 0; i < N; i++)
+        inputs[i] = data + i;
+    assert_int_equal(coll_reduce(out, inputs, N, count, COLL_FLOAT32, COLL_REDOP_SUM, NULL, NULL), 0);
+    memcpy(one, inputs[0], count * sizeof *one);
+    for (int i = 1; i < N; i++)
+        assert_int_equal(coll_accumulate(one, inputs[i], count, COLL_FLOAT32, COLL_REDOP_SUM, NULL, NULL), 0);
+    assert_memory_equal(out, one, count * sizeof *one);
+    struct coll_premul share = coll_premul_from_double(1.0 / N, COLL_FLOAT32);
+    assert_int_equal(coll_reduce(out, inputs, N, count, COLL_FLOAT32, COLL_REDOP_AVG, NULL, NULL), 0);
+    assert_int_equal(coll_scale(one, inputs[0], count, COLL_FLOAT32, &share, NULL), 0);
+    for (int i = 1; i < N; i++)
+        assert_int_equal(coll_accumulate(one, inputs[i], count, COLL_FLOAT32, COLL_REDOP_PREMUL, &share, NULL), 0);
+    assert_memory_equal(out, one, count * sizeof *one);
+    free(data);
+    free(out);
+    free(one);
+}
+
 static void refuses_the_unknown(void **state)
 {
     struct prism_error err = {0};
@@ -295,6 +324,7 @@ int main(void)
         cmocka_unit_test(accumulates),
         cmocka_unit_test(integers_wrap_and_divide),
         cmocka_unit_test(rounds_after_each_step),
+        cmocka_unit_test(threads_change_no_bit),
         cmocka_unit_test(refuses_the_unknown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
