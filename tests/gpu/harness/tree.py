@@ -32,8 +32,11 @@ def processes():
 class Tree:
     """The descendants of one process, as seen until now; a pid counts only with its start time, since pids come again."""
 
+    roots = set()  # of all trees: children of ours that somebody waits for, whichever tree is being ended
+
     def __init__(self, pid):
         self.pid, self.seen = pid, {}
+        self.roots.add(pid)
 
     def look(self, table=None):
         """Take in what lives now; returns {pid: start time} of those seen at any time that still live."""
@@ -69,21 +72,21 @@ class Tree:
             until = time.monotonic() + grace
             while self.pid in self.look() and time.monotonic() < until:
                 time.sleep(0.1)
-            reap(self.pid)
+            reap(self.roots)
         # Once at least: on a busy machine a look alone may take seconds.
         until = time.monotonic() + 15
         while self.look():
             self.signal(signal.SIGKILL)
-            reap(self.pid)
+            reap(self.roots)
             if time.monotonic() >= until:
                 break
             time.sleep(0.05)
 
 
-def reap(spare=0):
-    """Collect the zombies that came to this process as their reaper; `spare`: a child that somebody else waits for."""
+def reap(spare=()):
+    """Collect the zombies that came to this process as their reaper; `spare`: children that somebody else waits for."""
     for pid, parent in zombies():
-        if parent == os.getpid() and pid != spare:
+        if parent == os.getpid() and pid not in spare:
             try:
                 os.waitpid(pid, os.WNOHANG)
             except ChildProcessError:

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -12,6 +13,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from harness import compare, memory, parse, timing  # noqa: E402
 from harness.autopsy import autopsy  # noqa: E402
 from harness.programs import Program  # noqa: E402
+from harness.tree import Tree, zombies  # noqa: E402
 
 
 def line(rank, iteration, loss, seconds=0.5):
@@ -196,6 +198,18 @@ class Profiles(unittest.TestCase):
         mine = profile()
         mine["durations"]["extra"] = [1, 1.0, 1.0, 1.0]
         self.assertEqual(compare.profiles([profile()], mine)["only_in_one"], ["extra"])
+
+
+class Trees(unittest.TestCase):
+    def test_the_end_of_one_leaves_the_exit_code_of_another(self):
+        ends = subprocess.Popen([sys.executable, "-c", "raise SystemExit(7)"])
+        other = subprocess.Popen(["sleep", "60"], start_new_session=True)
+        trees = [Tree(ends.pid), Tree(other.pid)]
+        while not any(pid == ends.pid for pid, _ in zombies()):
+            time.sleep(0.01)
+        trees[1].end(grace=2.0)
+        self.assertEqual(ends.wait(5), 7)
+        other.wait(5)
 
 
 class Autopsy(unittest.TestCase):
