@@ -43,7 +43,7 @@ struct conf {
     uint64_t device_memory; /* PRISM_DEVICE_MEMORY: bytes of a device that ranks may take; 0 = what is free */
     uint64_t context_bytes; /* PRISM_CONTEXT_BYTES: device memory of a process without its allocations; UINT64_MAX = not given */
     uint64_t eviction_seed; /* PRISM_EVICTION_SEED: victims at random (tests); 0 = by the policy */
-    uint64_t staging;       /* PRISM_STAGING: bytes of staging heap that a rank's operations in flight take before later ones wait */
+    uint64_t staging;       /* PRISM_STAGING: bytes of staging heap that a rank's operations in flight take before later ones wait; 0: rank_staging */
 
     uint32_t tasks;         /* PRISM_TASKS: processes asked for: world, or one a logical node (a launcher) */
     uint32_t cpus_per_task; /* PRISM_CPUS_PER_TASK: of a logical task; 0 = not said */

@@ -136,6 +136,7 @@ struct daemon {
     struct rank **ranks; /* by world rank; NULL = not on this node in this phase */
     struct node_board *board; /* capture with many ranks (board.h); NULL = none */
     uint32_t here;       /* how many those are */
+    uint64_t staging;    /* rank_staging of this phase */
     uint32_t live;       /* local ranks not ended */
     bool record_times;
     struct tasks tasks;         /* this node's processes in capture (tasks.h) */

@@ -31,6 +31,7 @@
 #include "prismd/pmix/pmix.h"
 #include "prismd/capture/progress.h"
 #include "prismd/ranks/rank.h"
+#include "prismd/ranks/region.h"
 #include "prismd/report/result.h"
 #include "prismd/capture/settling.h"
 #include "prismd/ranks/sched.h"
@@ -353,6 +354,7 @@ static void make_ranks(struct daemon *d, const struct local_phase *p)
         if (node == d->conf->node)
             rank_create(d, p->live[i], d->here++ % d->conf->ndevices, log_path(d, p->live[i]));
     }
+    d->staging = rank_staging(d->conf->staging, d->here, limits_read().memory);
 }
 
 static int check_limits(struct daemon *d, struct prism_error *err)

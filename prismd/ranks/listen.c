@@ -93,7 +93,7 @@ static void send_welcome(struct rank *r)
         .record_times = d->record_times,
         .max_waiting = UINT32_MAX, /* prismd counts at arrival, which is exact: capture.c */
         .region_size = r->region_size,
-        .staging = d->conf->staging,
+        .staging = d->staging,
         .seats = board_seats(d),
         .seat = r->seat,
     };

@@ -12,6 +12,9 @@
 #define SPACE_MOST (1ull << 45)
 #endif
 #define PAGE        4096u
+#define STAGING_LEAST (256ull << 20)
+#define STAGING_MOST  (4ull << 30)
+#define STAGING_SHARE 8 /* of the available memory */
 
 uint64_t rank_region_bytes(uint32_t ranks, uint64_t staging, uint64_t space, uint64_t file)
 {
@@ -23,6 +26,13 @@ uint64_t rank_region_bytes(uint32_t ranks, uint64_t staging, uint64_t space, uin
     if (bytes > file)
         bytes = file;
     return bytes / PAGE * PAGE;
+}
+
+uint64_t rank_staging(uint64_t wanted, uint32_t ranks, uint64_t available)
+{
+    uint64_t share = available / STAGING_SHARE / (ranks ? ranks : 1);
+    share = share < STAGING_LEAST ? STAGING_LEAST : share > STAGING_MOST ? STAGING_MOST : share;
+    return wanted ? wanted : share;
 }
 
 static uint64_t limit_of(int resource)

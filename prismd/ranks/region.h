@@ -14,6 +14,11 @@
  * largest file that may be made. space, file: limits in bytes, UINT64_MAX = none. */
 uint64_t rank_region_bytes(uint32_t ranks, uint64_t staging, uint64_t space, uint64_t file);
 
+/* What a rank's operations in flight may take: wanted, or if that is 0 an eighth of the available memory shared by the ranks of
+ * the node, between 256 MiB and 4 GiB. Where few ranks run, as in emulation, hosts then hardly ever wait for it, as
+ * with NCCL itself; it is pinned as far as it is used. */
+uint64_t rank_staging(uint64_t wanted, uint32_t ranks, uint64_t available);
+
 /* Make and map the region of r: region, region_size, region_fd. -1 with errno. */
 int rank_region_make(struct rank *r);
 

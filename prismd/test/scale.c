@@ -133,6 +133,18 @@ static void regions_fit_the_address_space(void **state)
     assert_int_equal(rank_region_bytes(8, gib, none, 100 << 20), 100 << 20);
 }
 
+static void staging_follows_the_memory(void **state)
+{
+    const uint64_t gib = 1ull << 30, least = 256ull << 20;
+    (void)state;
+    assert_int_equal(rank_staging(0, 1, 256 * gib), 4 * gib);
+    assert_int_equal(rank_staging(0, 16, 256 * gib), 2 * gib);
+    assert_int_equal(rank_staging(0, 2048, 24 * gib), least);
+    assert_int_equal(rank_staging(0, 0, 0), least);
+    assert_int_equal(rank_staging(0, 1, UINT64_MAX), 4 * gib);
+    assert_int_equal(rank_staging(1 << 20, 1, 256 * gib), 1 << 20);
+}
+
 /* Of a node full of ranks: memory only for what is written, which the rank's end of the descriptor sees. */
 static void regions_of_a_full_node(void **state)
 {
@@ -196,7 +208,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(board_tells_who_arrived), cmocka_unit_test(few_ranks_have_no_board), cmocka_unit_test(limits_say_the_way_out),
-        cmocka_unit_test(regions_fit_the_address_space), cmocka_unit_test(regions_of_a_full_node),
+        cmocka_unit_test(regions_fit_the_address_space),
+        cmocka_unit_test(staging_follows_the_memory), cmocka_unit_test(regions_of_a_full_node),
         cmocka_unit_test(limits_of_this_machine),  cmocka_unit_test(progress_is_told),
     };
     return cmocka_run_group_tests_name("prismd: scale", tests, NULL, NULL);
