@@ -46,7 +46,7 @@ int phase_message_take(struct phase_message *m, struct bytes_reader *b, uint32_t
     m->reload = reload;
     if (!b->bad && b->pos == b->len && m->live && *m->trace && kind >= PHASE_CAPTURE && kind <= PHASE_EMULATE &&
         transport >= TRANSPORT_PACED && transport <= TRANSPORT_NCCL && port <= UINT16_MAX && reload <= 1 && m->refusal >= 0 &&
-        m->trace_nodes && m->trace_nodes <= world)
+        (m->trace_nodes || kind != PHASE_CAPTURE) && m->trace_nodes <= world) /* no node has captured a synthetic trace */
         return 0;
     phase_message_clear(m);
     return -1;
