@@ -74,7 +74,7 @@ void settling_ended(struct rank *r)
 static bool is_settled(const struct rank *r, int64_t now)
 {
     const struct place *p = settling.stages ? &settling.devices[r->device] : NULL;
-    return !p || (!p->counts[IN_DRIVER] && (!p->counts[STARTED] || now - p->changed_ns >= SETTLING_NS));
+    return !p || r->daemon->board || (!p->counts[IN_DRIVER] && (!p->counts[STARTED] || now - p->changed_ns >= SETTLING_NS));
 }
 
 static void answer(struct rank *r, struct msg_comm_ready *ready)

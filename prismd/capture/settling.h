@@ -5,7 +5,8 @@
  * comes last would find the others waiting for it at gates, their memory settled. So COMM_READY, before which no rank
  * has a gate, is held back while a rank of the same device is inside the driver for its context (MSG_SET_UP), or has been started and
  * not come so far, if the latest event of this kind on the device is less than SETTLING_NS old. A rank that never uses
- * CUDA, or waits for one that is held here, costs the others that time once.
+ * CUDA, or waits for one that is held here, costs the others that time once. Nodes with a board (board.h) have more ranks than GPUs
+ * have room for contexts: there the ranks' start and their first steps overlap.
  */
 #ifndef PRISM_PRISMD_SETTLING_H
 #define PRISM_PRISMD_SETTLING_H

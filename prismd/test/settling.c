@@ -131,6 +131,17 @@ static void other_devices_do_not_matter(void **state)
     assert_int_equal(answers[3], 1);
 }
 
+static void many_ranks_are_not_held(void **state)
+{
+    (void)state;
+    settling_started(&ranks[1]);
+    settling_set_up(&ranks[1], false);
+    daemon_.board = (struct node_board *)&now;
+    ask(0);
+    daemon_.board = NULL;
+    assert_int_equal(answers[0], 1);
+}
+
 static void a_rank_that_is_gone_gets_nothing(void **state)
 {
     (void)state;
@@ -157,7 +168,8 @@ int main(void)
 #define CASE(f) cmocka_unit_test_setup_teardown(f, begin, end)
     const struct CMUnitTest tests[] = {
         CASE(waits_for_a_context_however_long), CASE(waits_a_while_for_one_that_only_started), CASE(the_end_of_a_rank_settles_it),
-        CASE(other_devices_do_not_matter),      CASE(a_rank_that_is_gone_gets_nothing),        CASE(outside_capture_all_is_answered),
+        CASE(other_devices_do_not_matter),      CASE(a_rank_that_is_gone_gets_nothing),
+        CASE(many_ranks_are_not_held),          CASE(outside_capture_all_is_answered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
