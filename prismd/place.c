@@ -19,7 +19,8 @@ uint32_t place_capture_node(const struct conf *c, uint32_t rank)
  * communicators, which has a stream for each and the program's. */
 #define QUEUES_SWITCHED 16u
 #define RANKS_SWITCHED  16u
-/* An H200's driver gave 31 contexts of 16 queues and refused the next for good ("out of memory"): some 512 are all there are. */
+/* An H200's driver gave 31 contexts of 16 queues and refused the next for good ("out of memory"), and 32 of 12: some 512 queues seem to
+ * be all there are. */
 #define QUEUES_MANY     12u
 #define RANKS_MANY      32u
 

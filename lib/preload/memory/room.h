@@ -1,6 +1,7 @@
 /* room.h - room in the queues of the program's streams, so that no host call waits for it in the driver.
  *
- * CUDA takes some 1,020 operations of a stream ahead (measured on an H200; records of events do not count); a call that puts one more on it waits inside the driver until an
+ * CUDA takes some 1,020 operations of a stream ahead (fills and copies, measured on an H200; records of events do not count,
+ * kernels with large arguments were not measured); a call that puts one more on it waits inside the driver until an
  * operation is over, at a closed gate for ever. There it holds the memory (residence.h), or session_lock, and the rank
  * cannot leave its device. So it waits here instead, holding nothing: before more than ROOM_QUEUED operations lie behind
  * the first place where the stream may stand (park.h: gates, park gates, waits for events), until that is passed.
