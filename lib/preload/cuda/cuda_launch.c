@@ -108,7 +108,7 @@ LAUNCH(int, REAL_CUDA, CUDA_ERROR_NOT_SUPPORTED, softgpuLaunchHostFunc, stream, 
             return failure;                                                               \
         room_enter((CUstream)(stream), per_thread);                                       \
         park_touch((CUstream)(stream), per_thread);                                       \
-        residence_hold();                                                                 \
+        residence_hold_issuing((CUstream)(stream), per_thread);                           \
         result r = real arguments;                                                        \
         residence_let_go();                                                               \
         room_leave();                                                                     \

@@ -100,8 +100,10 @@ static void begin_copy(struct sync *sync, CUstream stream, bool per_thread, bool
     bool idle = in ? count > STAGED && is_pageable(from) : waits;
     if (idle && !streams_is_capturing(stream))
         residence_hold_idle(stream ? stream : per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY);
-    else
+    else if (waits)
         residence_hold();
+    else
+        residence_hold_issuing(stream, per_thread);
 }
 
 #define COPY_BEGIN(to, from, count, kind, per_thread) \

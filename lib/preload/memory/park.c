@@ -2,6 +2,7 @@
 #include "preload/memory/park.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -496,6 +497,29 @@ bool park_still(void)
     }
     pthread_mutex_unlock(&lock);
     return still;
+}
+
+bool park_tell_moving(char *text, size_t size)
+{
+    static const char *const kinds[] = {"a gate", "its park gate", "a wait for an event", "its end"};
+    const struct lane *moving = NULL;
+    struct lane *l;
+    pthread_mutex_lock(&lock);
+    DL_FOREACH(lanes, l)
+    {
+        if (stands(l))
+            continue;
+        const struct stop *s = l->n ? &l->stops[0] : NULL;
+        moving = l;
+        snprintf(text, size, "stream %p (%s%s) has %u stops; the first is %s%s, with %llu operations in front of it of %llu in all",
+                 (void *)l->stream, l->stream == CU_STREAM_LEGACY ? "default" : l->blocking ? "blocking" : "non-blocking",
+                 l->dead ? ", destroyed" : "", l->n, s ? kinds[s->kind] : "none",
+                 !s || s->kind == STOP_END ? "" : !region_word_reached(s->arrive, s->value) ? ", not reached" : ", reached",
+                 (unsigned long long)(s ? s->queued : l->queued), (unsigned long long)l->queued);
+        break;
+    }
+    pthread_mutex_unlock(&lock);
+    return moving;
 }
 
 static bool put_park_gates(bool on_legacy)

@@ -29,6 +29,7 @@
 #define PRISM_PRELOAD_PARK_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include <cuda.h>
@@ -103,6 +104,8 @@ enum park_result { PARK_OK, PARK_BUSY, PARK_TOO_MANY };
 /* Put the park gates. BUSY: not now (session_lock is taken, or a stream is under capture); try again. */
 enum park_result park_begin(void);
 bool park_still(void);
+/* Which lane does not stand still, for a person; false: all do. */
+bool park_tell_moving(char *text, size_t size);
 /* How many lanes there are, the default stream included. */
 uint32_t park_lanes(void);
 /* Open all park gates; also ends a park_begin that never stood still. */

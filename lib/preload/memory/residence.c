@@ -1,17 +1,29 @@
 #include "preload/memory/residence.h"
 
 #include <pthread.h>
+#include <stdio.h>
 
-#include "preload/real.h"
+#include <utlist.h>
+
+#include "preload/memory/park.h"
 #include "preload/memory/switch.h"
+#include "preload/real.h"
+
+/* A thread's outermost call that holds the memory. */
+struct holder {
+    int64_t since_ns;
+    CUstream issuing; /* NULL: it may do more than put work on a stream */
+    struct holder *prev, *next;
+};
 
 bool residence_on;
 PRISM_THREAD int residence_held_;
+static PRISM_THREAD struct holder own;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static enum residence state;
-static int holders;
+static struct holder *holders;
 static bool told; /* prismd knows that a host thread waits for the memory */
 
 void residence_lock(void)
@@ -72,12 +84,13 @@ enum residence residence_lock_free(void)
     return state;
 }
 
-void residence_hold_slow(void)
+void residence_hold_slow(CUstream issuing)
 {
     if (residence_held_++)
         return;
     residence_lock_present();
-    holders++;
+    own = (struct holder){.since_ns = clock_now_ns(), .issuing = issuing};
+    DL_APPEND(holders, &own);
     residence_unlock();
 }
 
@@ -86,7 +99,7 @@ void residence_let_go_slow(void)
     if (--residence_held_)
         return;
     residence_lock();
-    holders--;
+    DL_DELETE(holders, &own);
     residence_unlock();
 }
 
@@ -98,18 +111,45 @@ void residence_hold_idle(CUstream stream)
     for (;;) {
         if (driver(cuStreamSynchronize)(stream))
             break; /* the call itself will tell the program */
-        residence_hold_slow();
+        residence_hold_slow(NULL);
         if (residence_held_ > 1 || driver(cuStreamQuery)(stream) != CUDA_ERROR_NOT_READY)
             return;
         residence_let_go_slow();
     }
-    residence_hold_slow();
+    residence_hold_slow(NULL);
+}
+
+static bool sits_in_full_queue(const struct holder *h, int64_t now)
+{
+    return h->issuing && now - h->since_ns > RESIDENCE_PATIENCE_NS && park_behind(h->issuing, 0).operations >= RESIDENCE_QUEUED;
+}
+
+static const struct holder *first_to_wait_for(void)
+{
+    const struct holder *h;
+    int64_t now = clock_now_ns();
+    DL_FOREACH(holders, h)
+    if (!sits_in_full_queue(h, now))
+        return h;
+    return NULL;
+}
+
+bool residence_tell_holder(char *text, size_t size)
+{
+    residence_lock();
+    const struct holder *h = first_to_wait_for();
+    if (h)
+        snprintf(text, size, "a call that names device memory has not returned for %.1f s (stream %p, %llu operations behind its stop)",
+                 (double)(clock_now_ns() - h->since_ns) / 1e9, (void *)h->issuing,
+                 (unsigned long long)(h->issuing ? park_behind(h->issuing, 0).operations : 0));
+    residence_unlock();
+    return h;
 }
 
 bool residence_leave(void)
 {
     residence_lock();
-    bool free = !holders;
+    bool free = !first_to_wait_for();
     if (free) {
         state = RESIDENCE_LEAVING;
         told = false;

@@ -11,17 +11,28 @@
  * taken them. A call that would wait for its stream in the driver does not hold the memory meanwhile: residence_hold_idle
  * waits first and holds afterwards, so that a rank can be evicted while its host thread sits in a copy.
  *
+ * A call that only issues work (residence_hold_issuing) returns at once, unless its stream's queue is full: then it sits in the
+ * driver until the stream moves on, and that is not before the rank is back once its streams stand still. So it is passed over
+ * when it has lasted for RESIDENCE_PATIENCE_NS and at least RESIDENCE_QUEUED operations lie on a stream that stands: the memory
+ * may go away under it, and is back at its addresses when the driver takes the call. (Fills, copies, also from pageable memory,
+ * and kernels whose memory was moved while they waited so: no error and no wrong byte on an H200, tests/gpu/queue.c.)
+ *
  * One lock (residence_lock) guards all tables of device memory (vmm.h, physical.h, grant.h). Order: session_lock before
- * it; park.c's lock is taken inside neither. Everything here does nothing while switching is off (switch.h).
+ * it, park.c's lock after it. Everything here does nothing while switching is off (switch.h).
  */
 #ifndef PRISM_PRELOAD_RESIDENCE_H
 #define PRISM_PRELOAD_RESIDENCE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include <cuda.h>
 
+#include "common/clock.h"
 #include "preload/preload.h"
+
+#define RESIDENCE_PATIENCE_NS (2 * NSEC_PER_SEC)
+#define RESIDENCE_QUEUED      64u
 
 enum residence { RESIDENCE_PRESENT, RESIDENCE_LEAVING, RESIDENCE_ABSENT, RESIDENCE_ENTERING };
 
@@ -48,14 +59,21 @@ void residence_await_present(void);
 /* --- calls that name device memory --- */
 
 extern PRISM_THREAD int residence_held_;
-void residence_hold_slow(void);
+void residence_hold_slow(CUstream issuing);
 void residence_let_go_slow(void);
 
 /* Hold the memory until residence_let_go; nests within a thread. */
 static inline void residence_hold(void)
 {
     if (residence_is_on())
-        residence_hold_slow();
+        residence_hold_slow(NULL);
+}
+
+/* The same by a call that does nothing but put work on the stream. NULL: the legacy default stream, or the thread's own. */
+static inline void residence_hold_issuing(CUstream stream, bool per_thread)
+{
+    if (residence_is_on())
+        residence_hold_slow(stream ? stream : per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY);
 }
 
 static inline void residence_let_go(void)
@@ -69,8 +87,10 @@ void residence_hold_idle(CUstream stream);
 
 /* --- the switch thread --- */
 
-/* PRESENT -> LEAVING; false while a call holds the memory. */
+/* PRESENT -> LEAVING; false while a call holds the memory. The streams stand still (park.h). */
 bool residence_leave(void);
+/* What keeps the memory on the device, for a person; false: no call does. */
+bool residence_tell_holder(char *text, size_t size);
 /* LEAVING -> ABSENT -> ENTERING -> PRESENT. */
 void residence_set(enum residence state);
 

@@ -188,6 +188,16 @@ static void tie_for_streams(void)
     switch_tie(why);
 }
 
+static void tell_why_not(enum park_result begun)
+{
+    char why[200];
+    if (begun == PARK_BUSY)
+        snprintf(why, sizeof why, "a call of the program is under way with the session's lock, or a stream is under capture");
+    else if (!park_tell_moving(why, sizeof why) && !residence_tell_holder(why, sizeof why))
+        snprintf(why, sizeof why, "it was about to");
+    log_info("rank %u has not come to a stop: %s", session.rank, why);
+}
+
 /* Streams stand still and the memory is ours; false: cancelled, or the rank cannot be moved. */
 static bool park(void)
 {
@@ -202,8 +212,10 @@ static bool park(void)
         else if (begun == PARK_OK && park_still() && residence_leave())
             return true;
         bool slow = clock_now_ns() - began > SLOW_AFTER_NS;
-        if (receive(&m, slow ? LOOK_SLOW_NS : LOOK_NS) && m.type == MOVER_CANCEL)
+        if (receive(&m, slow ? LOOK_SLOW_NS : LOOK_NS) && m.type == MOVER_CANCEL) {
+            tell_why_not(begun);
             break;
+        }
     }
     park_end();
     return false;

@@ -287,8 +287,13 @@ static void act_wait(const char *what)
         for (int i = 0; i < 3000; i++)
             CHECK(cudaMemsetAsync(more, 5, 64, i % 2 ? stream : other));
         CHECK(cudaMemsetAsync(more, 5, 4 * MIB, other));
+    } else if (!strcmp(what, "full")) { /* the same with a queue that is full before our count says so: the host sits in the driver */
+        CHECK(cudaStreamWaitEvent(other, event, 0));
+        for (int i = 0; i < 300; i++)
+            CHECK(i % 3 ? cudaMemsetAsync(more, 5, 64, other) : cudaMemcpyAsync(more, more + MIB, 64, cudaMemcpyDeviceToDevice, other));
+        CHECK(cudaMemsetAsync(more, 5, 4 * MIB, other));
     } else if (!strcmp(what, "ahead")) { /* the gate opens only when all this is queued */
-        for (int i = 0; i < 540; i++)
+        for (int i = 0; i < 440; i++)
             CHECK(cudaMemsetAsync(more, 5, 64, stream));
         raise_flag("queued");
     } else if (!strcmp(what, "legacy-queue")) {

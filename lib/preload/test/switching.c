@@ -190,15 +190,16 @@ static void default_stream_behind_a_gate(void **state) { wait_in("legacy"); }
 static void stream_waits_for_a_gated_one(void **state) { wait_in("wait"); }
 
 /* As CUDA's queues, which make the host wait in the driver when they are full. */
-static void queue_in(const char *what)
+static void queue_in(const char *what, const char *entries)
 {
-    setenv("SOFTGPU_QUEUE_ENTRIES", "1024", 1);
+    setenv("SOFTGPU_QUEUE_ENTRIES", entries, 1);
     wait_in(what);
     unsetenv("SOFTGPU_QUEUE_ENTRIES");
 }
 
-static void more_is_queued_than_the_driver_takes(void **state) { queue_in("queue"); }
-static void more_is_queued_on_the_default_stream(void **state) { queue_in("legacy-queue"); }
+static void more_is_queued_than_the_driver_takes(void **state) { queue_in("queue", "1024"); }
+static void more_is_queued_on_the_default_stream(void **state) { queue_in("legacy-queue", "1024"); }
+static void host_sits_in_a_full_queue(void **state) { queue_in("full", "200"); }
 
 static int queued; /* ranks that queued what they wanted to */
 
@@ -414,6 +415,7 @@ int main(void)
         cmocka_unit_test(stream_waits_for_a_gated_one),
         cmocka_unit_test(more_is_queued_than_the_driver_takes),
         cmocka_unit_test(more_is_queued_on_the_default_stream),
+        cmocka_unit_test(host_sits_in_a_full_queue),
         cmocka_unit_test(a_gate_that_opens_when_enough_is_queued),
         cmocka_unit_test(memory_that_the_program_maps),
         cmocka_unit_test(a_kernel_is_waited_for),
