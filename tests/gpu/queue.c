@@ -29,7 +29,7 @@ static const char ptx[] =
 static CUcontext context;
 static CUstream full, other;
 static CUdeviceptr memory;
-static CUevent event;
+static CUevent event, events[MOST];
 static volatile uint32_t *gate;
 static CUdeviceptr gate_device;
 static uint32_t opened;
@@ -58,6 +58,10 @@ static void *issue(void *unused)
         case 'c': MUST(CU(cuMemcpyDtoDAsync)(memory, memory + BYTES / 2, 4096, full)); break;
         case 's': MUST(kernel(small, memory)); break;
         case 'l': MUST(kernel(large, memory)); break;
+        case 'w': MUST(CU(cuStreamWriteValue32)(full, gate_device + 8, 1, 0)); break;
+        case 'e': MUST(CU(cuEventRecord)(events[i], full)); break;
+        case 'm': MUST(CU(cuMemcpyDtoDAsync)(memory, memory + BYTES / 2, BYTES / 2, full)); break;
+        case 'n': MUST(CU(cuEventRecord)(events[i], other)); MUST(CU(cuStreamWaitEvent)(full, events[i], 0)); break;
         default: MUST(CU(cuEventRecord)(event, full)); break;
         }
         __atomic_store_n(&issued, i + 1, __ATOMIC_RELEASE);
@@ -218,6 +222,8 @@ int main(void)
     MUST(CU(cuStreamCreate)(&full, CU_STREAM_NON_BLOCKING));
     MUST(CU(cuStreamCreate)(&other, CU_STREAM_NON_BLOCKING));
     MUST(CU(cuEventCreate)(&event, CU_EVENT_DISABLE_TIMING));
+    for (int i = 0; i < MOST; i++)
+        MUST(CU(cuEventCreate)(&events[i], CU_EVENT_DISABLE_TIMING));
     MUST(CU(cuMemAlloc)(&memory, BYTES));
     MUST(CU(cuMemHostAlloc)(&words, 4096, CU_MEMHOSTALLOC_DEVICEMAP));
     MUST(CU(cuMemHostGetDevicePointer)(&gate_device, words, 0));
@@ -239,6 +245,10 @@ int main(void)
     measure("record");
     measure("small kernel");
     measure("large kernel");
+    measure("write of a word");
+    measure("event of its own");
+    measure("megabyte copied");
+    measure("new wait for an event");
     move("fill");
     move("copy");
     move("upload from pageable memory");
