@@ -4,7 +4,9 @@
  *
  * queued: operations that a thread has put on the stream when the next one did not return (0: it never waited, of MOST).
  * Meanwhile, in another thread, milliseconds of: a write on another stream and its end; making, mapping, unmapping and
- * freeing device memory (VMM); a kernel's worth of a fill on another stream. -1: that waited, too, until the gate opened (2 s).
+ * freeing device memory (VMM); there too a fill, a kernel, a copy to the host and one from it. -1: that waited, too, until the gate
+ * opened (a second). The stream waits, as PyTorch's does, for an event behind a gate of a stream of communication, and it is one of
+ * many. "few": so many operations only, on the default stream in the second half.
  *
  * Then the same with the memory that the operations name moved elsewhere, at its address, while the call waits: the error of
  * any of them, and how many saw what lay where it had been.
@@ -19,6 +21,7 @@
 #define MOST  8192
 #define MOVED 2048 /* more than a queue takes */
 #define BYTES ((size_t)2 << 20)
+#define POOL  64   /* streams that are never used, PyTorch makes so many */
 #define LARGE 4000 /* bytes of a kernel's arguments; PyTorch's for lists of tensors are about as large */
 
 static const char ptx[] =
@@ -27,7 +30,10 @@ static const char ptx[] =
     ".visible .entry large(.param .align 8 .b8 all[4000])\n{\n.reg .b64 %a;\nld.param.u64 %a, [all];\nst.global.u32 [%a], 7;\nret;\n}\n";
 
 static CUcontext context;
-static CUstream full, other;
+static CUstream full, other, gated, nonblocking, pool[POOL];
+static CUevent behind_gate;
+static int most = MOST;
+static char *pinned;
 static CUdeviceptr memory;
 static CUevent event, events[MOST];
 static volatile uint32_t *gate;
@@ -52,7 +58,7 @@ static void *issue(void *unused)
 {
     (void)unused;
     MUST(CU(cuCtxSetCurrent)(context));
-    for (int i = 0; i < MOST; i++) {
+    for (int i = 0; i < most; i++) {
         switch (kind[0]) {
         case 'f': MUST(CU(cuMemsetD8Async)(memory, 1, 4096, full)); break;
         case 'c': MUST(CU(cuMemcpyDtoDAsync)(memory, memory + BYTES / 2, 4096, full)); break;
@@ -60,6 +66,8 @@ static void *issue(void *unused)
         case 'l': MUST(kernel(large, memory)); break;
         case 'w': MUST(CU(cuStreamWriteValue32)(full, gate_device + 8, 1, 0)); break;
         case 'e': MUST(CU(cuEventRecord)(events[i], full)); break;
+        case 'd': MUST(CU(cuMemcpyDtoHAsync)(pinned, memory, 4096, full)); break;
+        case 'u': MUST(CU(cuMemcpyHtoDAsync)(memory, pinned, 4096, full)); break;
         case 'm': MUST(CU(cuMemcpyDtoDAsync)(memory, memory + BYTES / 2, BYTES / 2, full)); break;
         case 'n': MUST(CU(cuEventRecord)(events[i], other)); MUST(CU(cuStreamWaitEvent)(full, events[i], 0)); break;
         default: MUST(CU(cuEventRecord)(event, full)); break;
@@ -89,11 +97,11 @@ static void *issue_moved(void *unused)
     return NULL;
 }
 
-/* Opens the gate after two seconds, whatever hangs. */
+/* Opens the gate after a second, whatever hangs. */
 static void *release(void *unused)
 {
     (void)unused;
-    sleep(2);
+    sleep(1);
     *gate = opened;
     return NULL;
 }
@@ -131,6 +139,26 @@ static void fill_elsewhere(void)
     MUST(CU(cuStreamSynchronize)(other));
 }
 
+static void launch_elsewhere(void)
+{
+    CUdeviceptr to = memory + BYTES / 2;
+    void *values[] = {&to};
+    MUST(CU(cuLaunchKernel)(small, 1, 1, 1, 1, 1, 1, 0, other, values, NULL));
+    MUST(CU(cuStreamSynchronize)(other));
+}
+
+static void download_elsewhere(void)
+{
+    MUST(CU(cuMemcpyDtoHAsync)(pinned + BYTES / 2, memory + BYTES / 2, BYTES / 2, other));
+    MUST(CU(cuStreamSynchronize)(other));
+}
+
+static void upload_elsewhere(void)
+{
+    MUST(CU(cuMemcpyHtoDAsync)(memory + BYTES / 2, pinned + BYTES / 2, BYTES / 2, other));
+    MUST(CU(cuStreamSynchronize)(other));
+}
+
 static double timed(void (*f)(void))
 {
     double from = now();
@@ -156,15 +184,17 @@ static void unmap_moved(void)
 }
 
 /* Close the gate and let a thread issue until it waits. Returns how many it has issued. */
-static int fill_queue(const char *what, void *(*how)(void *), int most, pthread_t *issuer)
+static int fill_queue(const char *what, void *(*how)(void *), int wanted, pthread_t *issuer)
 {
     int seen = -1, now_issued;
     kind = what;
     issued = 0;
     opened++;
-    MUST(CU(cuStreamWaitValue32)(full, gate_device, opened, CU_STREAM_WAIT_VALUE_GEQ));
+    MUST(CU(cuStreamWaitValue32)(gated, gate_device, opened, CU_STREAM_WAIT_VALUE_GEQ));
+    MUST(CU(cuEventRecord)(behind_gate, gated));
+    MUST(CU(cuStreamWaitEvent)(full, behind_gate, 0));
     pthread_create(issuer, NULL, how, NULL);
-    while ((now_issued = __atomic_load_n(&issued, __ATOMIC_ACQUIRE)) != seen && now_issued < most) {
+    while ((now_issued = __atomic_load_n(&issued, __ATOMIC_ACQUIRE)) != seen && now_issued < wanted) {
         seen = now_issued;
         usleep(200000);
     }
@@ -198,15 +228,26 @@ static void move(const char *what)
 static void measure(const char *what)
 {
     pthread_t issuer, opener;
-    int seen = fill_queue(what, issue, MOST, &issuer);
+    int seen = fill_queue(what, issue, most, &issuer);
     pthread_create(&opener, NULL, release, NULL);
-    double write = timed(write_elsewhere), map = timed(map_elsewhere), fill = timed(fill_elsewhere);
-    printf("{\"operation\": \"%s\", \"queued\": %d, \"write_ms\": %.2f, \"map_ms\": %.2f, \"fill_ms\": %.2f}\n", what, seen < MOST ? seen : 0,
-           write, map, fill);
+    double write = timed(write_elsewhere), map = timed(map_elsewhere), fill = timed(fill_elsewhere), launch = timed(launch_elsewhere),
+           download = timed(download_elsewhere), upload = timed(upload_elsewhere);
+    printf("{\"operation\": \"%s\", \"default\": %d, \"%s\": %d, \"write_ms\": %.2f, \"map_ms\": %.2f, \"fill_ms\": %.2f, "
+           "\"launch_ms\": %.2f, \"out_ms\": %.2f, \"in_ms\": %.2f}\n",
+           what, full == NULL, most < MOST ? "few" : "queued", seen < most || most < MOST ? seen : 0, write, map, fill, launch, download, upload);
     fflush(stdout);
     pthread_join(opener, NULL);
     pthread_join(issuer, NULL);
     MUST(CU(cuCtxSynchronize)());
+}
+
+static void measure_all(CUstream on, int n)
+{
+    static const char *const kinds[] = {"fill", "copy", "megabyte copied", "small kernel", "large kernel", "download", "upload"};
+    full = on;
+    most = n;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        measure(kinds[i]);
 }
 
 int main(void)
@@ -219,12 +260,18 @@ int main(void)
     MUST(CU(cuDeviceGet)(&device, 0));
     MUST(CU(cuDevicePrimaryCtxRetain)(&context, device));
     MUST(CU(cuCtxSetCurrent)(context));
-    MUST(CU(cuStreamCreate)(&full, CU_STREAM_NON_BLOCKING));
+    MUST(CU(cuStreamCreate)(&nonblocking, CU_STREAM_NON_BLOCKING));
+    for (int i = 0; i < POOL; i++)
+        MUST(CU(cuStreamCreateWithPriority)(&pool[i], CU_STREAM_NON_BLOCKING, i % 2 ? -1 : 0));
+    gated = pool[1];
     MUST(CU(cuStreamCreate)(&other, CU_STREAM_NON_BLOCKING));
+    MUST(CU(cuEventCreate)(&behind_gate, CU_EVENT_DISABLE_TIMING));
+    full = nonblocking;
     MUST(CU(cuEventCreate)(&event, CU_EVENT_DISABLE_TIMING));
     for (int i = 0; i < MOST; i++)
         MUST(CU(cuEventCreate)(&events[i], CU_EVENT_DISABLE_TIMING));
     MUST(CU(cuMemAlloc)(&memory, BYTES));
+    MUST(CU(cuMemHostAlloc)((void **)&pinned, BYTES, 0));
     MUST(CU(cuMemHostAlloc)(&words, 4096, CU_MEMHOSTALLOC_DEVICEMAP));
     MUST(CU(cuMemHostGetDevicePointer)(&gate_device, words, 0));
     gate = words;
@@ -240,15 +287,19 @@ int main(void)
     MUST(kernel(small, memory));
     MUST(kernel(large, memory));
     MUST(CU(cuCtxSynchronize)());
-    measure("fill");
-    measure("copy");
+    launch_elsewhere();
+    download_elsewhere();
+    upload_elsewhere();
+    measure_all(nonblocking, MOST);
     measure("record");
-    measure("small kernel");
-    measure("large kernel");
     measure("write of a word");
     measure("event of its own");
-    measure("megabyte copied");
     measure("new wait for an event");
+    measure_all(nonblocking, 8);
+    measure_all(nonblocking, 300);
+    measure_all(NULL, 8);
+    measure_all(NULL, MOST);
+    full = nonblocking;
     move("fill");
     move("copy");
     move("upload from pageable memory");
