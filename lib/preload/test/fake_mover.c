@@ -154,6 +154,7 @@ bool mover_evict(struct fake_mover *m, int ms)
         hold(m, false);
         return false;
     }
+    m->parked_ns = clock_now_ns();
     if (!await(m, MOVER_OUT_END, 0, LIMIT_MS, &o))
         return false;
     m->out_bytes = o.bytes;
@@ -173,5 +174,6 @@ void mover_restore(struct fake_mover *m)
         free(c->content);
         free(c);
     }
+    m->away_ns = clock_now_ns() - m->parked_ns;
     hold(m, false);
 }

@@ -18,6 +18,7 @@ struct fake_mover {
     struct fake_copy *copies;                 /* what is out */
     uint32_t evictions, cancelled, ranges, waiting /* WANT of flag 2 */;
     uint64_t out_bytes, dropped; /* bytes of the last eviction; copies never asked for again */
+    int64_t parked_ns, away_ns;  /* the last move: when its streams stood; from then until it was back */
     bool gone;                   /* the rank has ended */
 };
 
