@@ -1,4 +1,4 @@
-/* combine.h - what a collective gives rank p, from what all ranks put in. */
+/* combine.h - what a collective gives rank p, from what all ranks put in. Reductions have the order of reduce.h. */
 #ifndef PRISM_COLL_COMBINE_H
 #define PRISM_COLL_COMBINE_H
 

@@ -5,52 +5,81 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "coll/number.h"
+#include "coll/pairs.h"
 #include "coll/types.h"
 
-/* Elements worked on at a time, so that the accumulator stays in the cache while all inputs pass. */
-#define BLOCK 8192
-/* What a thread is worth starting for: elements times inputs, some milliseconds of work. */
+/* Elements worked on at a time: as many as let the partial sums of a block, and what is read and written beside them, stay in a
+ * core's level-2 cache, of which we take half of a small one. A step of fewer would be mostly its call. */
+#define CACHE_BYTES   ((size_t)256 << 10)
+#define LEAST_BLOCK   ((size_t)512)
+#define LARGEST_BLOCK ((size_t)8192)
+/* What a thread is worth starting for: elements times steps, some milliseconds of work. */
 #define STEPS_A_THREAD ((uint64_t)16 << 20)
 #define THREADS        16u
 
 /* --- 1. The loops --- */
 
-typedef void (*accumulate_fn)(void *acc, const void *in, size_t n);
-typedef void (*premul_fn)(void *acc, const void *in, size_t n, const void *scalar);
+typedef void (*combine_fn)(void *to, const void *a, const void *b, size_t n);
+typedef void (*premul_fn)(void *to, const void *a, const void *b, size_t n, const void *scalar);
+typedef void (*scale_fn)(void *to, const void *in, size_t n, const void *scalar);
 typedef void (*divide_fn)(void *acc, size_t n, int by);
 
 struct kernels {
-    accumulate_fn accumulate[COLL_REDOP_MIN + 1]; /* by redop: SUM, PROD, MAX, MIN */
-    premul_fn premul;                             /* acc += in * scalar */
-    premul_fn scale;                              /* acc = in * scalar; acc may be in */
-    divide_fn divide;                             /* integers only */
+    combine_fn combine[COLL_REDOP_MIN + 1]; /* by redop: SUM, PROD, MAX, MIN; to may be a or b, here and below */
+    premul_fn premul;                       /* to = a + b * scalar */
+    scale_fn scale;                         /* to = in * scalar */
+    divide_fn divide;                       /* integers only */
 };
 
-#define ACCUMULATE(NAME, T, EXPR)                                                                            \
-    static void NAME(void *acc_, const void *in_, size_t n)                                                  \
+/* An element is written where the same element was read, or nowhere that is read: a loop may be made vector code. (Of clang that
+ * would be a demand, with a warning where it is not met.) */
+#ifdef __clang__
+#define ELEMENTWISE
+#else
+#define ELEMENTWISE _Pragma("GCC ivdep")
+#endif
+
+#define COMBINE(NAME, T, EXPR)                                                                               \
+    static void NAME(void *to_, const void *a_, const void *b_, size_t n)                                    \
     {                                                                                                        \
-        T *restrict acc = acc_;                                                                              \
-        const T *restrict in = in_;                                                                          \
+        T *to = to_;                                                                                         \
+        const T *as = a_, *bs = b_;                                                                          \
+        ELEMENTWISE                                                                                          \
         for (size_t i = 0; i < n; i++) {                                                                     \
-            const T a = acc[i], b = in[i];                                                                   \
-            acc[i] = (T)(EXPR);                                                                              \
+            const T a = as[i], b = bs[i];                                                                    \
+            to[i] = (T)(EXPR);                                                                               \
         }                                                                                                    \
     }
 
 #define PREMUL(NAME, T, SCALAR, EXPR)                                                                        \
-    static void NAME(void *acc_, const void *in_, size_t n, const void *scalar)                              \
+    static void NAME(void *to_, const void *a_, const void *b_, size_t n, const void *scalar)                \
     {                                                                                                        \
-        T *acc = acc_, raw;                                                                                  \
+        T *to = to_, raw;                                                                                    \
+        const T *as = a_, *bs = b_;                                                                          \
+        memcpy(&raw, scalar, sizeof raw);                                                                    \
+        SCALAR;                                                                                              \
+        ELEMENTWISE                                                                                          \
+        for (size_t i = 0; i < n; i++) {                                                                     \
+            const T a = as[i], b = bs[i];                                                                    \
+            to[i] = (T)(EXPR);                                                                               \
+        }                                                                                                    \
+    }
+
+#define SCALE(NAME, T, SCALAR, EXPR)                                                                         \
+    static void NAME(void *to_, const void *in_, size_t n, const void *scalar)                               \
+    {                                                                                                        \
+        T *to = to_, raw;                                                                                    \
         const T *in = in_;                                                                                   \
         memcpy(&raw, scalar, sizeof raw);                                                                    \
         SCALAR;                                                                                              \
+        ELEMENTWISE                                                                                          \
         for (size_t i = 0; i < n; i++) {                                                                     \
-            const T a = acc[i], b = in[i];                                                                   \
-            (void)a;                                                                                         \
-            acc[i] = (T)(EXPR);                                                                              \
+            const T b = in[i];                                                                               \
+            to[i] = (T)(EXPR);                                                                               \
         }                                                                                                    \
     }
 
@@ -65,12 +94,12 @@ struct kernels {
 
 /* Integers: sums and products wrap, so they are made in the unsigned type (of at least int's width). */
 #define INTEGER(N, T, U, D)                                                                                  \
-    ACCUMULATE(N##_sum, T, (U)a + (U)b)                                                                      \
-    ACCUMULATE(N##_prod, T, (U)a *(U)b)                                                                      \
-    ACCUMULATE(N##_max, T, a > b ? a : b)                                                                    \
-    ACCUMULATE(N##_min, T, a < b ? a : b)                                                                    \
+    COMBINE(N##_sum, T, (U)a + (U)b)                                                                      \
+    COMBINE(N##_prod, T, (U)a *(U)b)                                                                      \
+    COMBINE(N##_max, T, a > b ? a : b)                                                                    \
+    COMBINE(N##_min, T, a < b ? a : b)                                                                    \
     PREMUL(N##_premul, T, const U s = (U)raw, (U)a + (U)b * s)                                               \
-    PREMUL(N##_scale, T, const U s = (U)raw, (U)b * s)                                                       \
+    SCALE(N##_scale, T, const U s = (U)raw, (U)b * s)                                                       \
     static void N##_divide(void *acc_, size_t n, int by)                                                     \
     {                                                                                                        \
         T *acc = acc_;                                                                                       \
@@ -81,12 +110,12 @@ struct kernels {
 
 /* Floating point held as T: L loads as the wide type W, S rounds back; P rounds a product between. */
 #define FLOATING(N, T, W, L, S, P)                                                                           \
-    ACCUMULATE(N##_sum, T, S(L(a) + L(b)))                                                                   \
-    ACCUMULATE(N##_prod, T, S(L(a) * L(b)))                                                                  \
-    ACCUMULATE(N##_max, T, L(a) > L(b) || L(b) != L(b) ? a : b)                                              \
-    ACCUMULATE(N##_min, T, L(a) < L(b) || L(b) != L(b) ? a : b)                                              \
+    COMBINE(N##_sum, T, S(L(a) + L(b)))                                                                   \
+    COMBINE(N##_prod, T, S(L(a) * L(b)))                                                                  \
+    COMBINE(N##_max, T, L(a) > L(b) || L(b) != L(b) ? a : b)                                              \
+    COMBINE(N##_min, T, L(a) < L(b) || L(b) != L(b) ? a : b)                                              \
     PREMUL(N##_premul, T, const W s = L(raw), S(L(a) + L(P(L(b) * s))))                                      \
-    PREMUL(N##_scale, T, const W s = L(raw), P(L(b) * s))                                                    \
+    SCALE(N##_scale, T, const W s = L(raw), P(L(b) * s))                                                    \
     TABLE(N, NULL);
 
 #define SAME(x)       (x)
@@ -130,6 +159,12 @@ static const struct kernels *find(int datatype, int redop, struct prism_error *e
     return table[datatype];
 }
 
+/* Averages and PreMulSums are sums. */
+static combine_fn combiner(const struct kernels *k, int redop)
+{
+    return k->combine[redop == COLL_REDOP_AVG || redop == COLL_REDOP_PREMUL ? COLL_REDOP_SUM : redop];
+}
+
 struct coll_premul coll_premul_from_double(double value, int datatype)
 {
     struct coll_premul p = {0};
@@ -160,25 +195,17 @@ struct coll_premul coll_premul_from_double(double value, int datatype)
     return p;
 }
 
-/* One input's share of a block. */
-static void step(const struct kernels *k, int redop, void *acc, const void *in, size_t n,
-                 const struct coll_premul *scalar)
-{
-    if (redop == COLL_REDOP_PREMUL)
-        k->premul(acc, in, n, &scalar->bits);
-    else
-        k->accumulate[redop == COLL_REDOP_AVG ? COLL_REDOP_SUM : redop](acc, in, n);
-}
-
 struct reduction {
     const struct kernels *kernels;
+    combine_fn combine;
+    struct pairs pairs;
     char *out;
     const void *const *inputs;
-    int n, redop;
-    size_t size; /* of an element */
-    bool average, floating;
+    int n;
+    size_t size, block;               /* bytes of an element, elements of a block */
+    bool scaled, divide;              /* inputs times their factors; the sum, by n */
+    const struct coll_premul *shared; /* the factor of all members; NULL: scalars' */
     const struct coll_premul *scalars;
-    struct coll_premul share; /* 1/n */
 };
 
 /* Elements of one thread. */
@@ -188,25 +215,55 @@ struct range {
     pthread_t thread;
 };
 
+/* Bytes from one buffer to the next: whole cache lines. */
+static size_t stride(const struct reduction *r)
+{
+    return (r->block * r->size + 63) / 64 * 64;
+}
+
+/* The elements from `at` on of a step's side. */
+static const void *side(const struct reduction *r, char *buffers, uint32_t place, uint64_t at)
+{
+    const struct pairs *p = &r->pairs;
+    if (place < p->nleaves)
+        return (const char *)r->inputs[p->leaves[place]] + at * r->size;
+    return buffers + (place - p->nleaves) * stride(r);
+}
+
+static const void *factor(const struct reduction *r, uint32_t leaf)
+{
+    return r->shared ? &r->shared->bits : &r->scalars[r->pairs.leaves[leaf]].bits;
+}
+
+static void reduce_block(const struct reduction *r, char *buffers, uint64_t at, size_t len)
+{
+    const struct pairs *p = &r->pairs;
+    char *out = r->out + at * r->size;
+    for (uint32_t i = 0; i < p->nsteps; i++) {
+        const struct pairs_step *s = &p->steps[i];
+        void *to = i + 1 == p->nsteps ? out : buffers + (s->to - p->nleaves) * stride(r);
+        const void *a = side(r, buffers, s->a, at);
+        if (s->b == PAIRS_NONE)
+            r->kernels->scale(to, a, len, factor(r, s->a));
+        else if (r->scaled && s->b < p->nleaves)
+            r->kernels->premul(to, a, side(r, buffers, s->b, at), len, factor(r, s->b));
+        else
+            r->combine(to, a, side(r, buffers, s->b, at), len);
+    }
+    if (!p->nsteps && out != side(r, buffers, 0, at))
+        memcpy(out, side(r, buffers, 0, at), len * r->size);
+    if (r->divide)
+        r->kernels->divide(out, len, r->n);
+}
+
 static void reduce_range(const struct reduction *r, uint64_t from, uint64_t to)
 {
-    const struct kernels *k = r->kernels;
-    for (uint64_t at = from; at < to; at += BLOCK) {
-        size_t len = to - at < BLOCK ? (size_t)(to - at) : BLOCK;
-        char *acc = r->out + at * r->size;
-        const char *first = (const char *)r->inputs[0] + at * r->size;
-        if (r->redop == COLL_REDOP_PREMUL)
-            k->scale(acc, first, len, r->average ? &r->share.bits : &r->scalars[0].bits);
-        else if (acc != first)
-            memcpy(acc, first, len * r->size);
-        for (int i = 1; i < r->n; i++)
-            step(k, r->redop, acc, (const char *)r->inputs[i] + at * r->size, len,
-                 r->average   ? &r->share
-                 : r->scalars ? &r->scalars[i]
-                              : NULL);
-        if (r->average && !r->floating)
-            k->divide(acc, len, r->n);
-    }
+    char *buffers = r->pairs.nbuffers ? aligned_alloc(64, r->pairs.nbuffers * stride(r)) : NULL;
+    if (r->pairs.nbuffers && !buffers)
+        abort();
+    for (uint64_t at = from; at < to; at += r->block)
+        reduce_block(r, buffers, at, to - at < r->block ? (size_t)(to - at) : r->block);
+    free(buffers);
 }
 
 static void *reduce_in_thread(void *range)
@@ -227,11 +284,11 @@ static void reduce_all(const struct reduction *r, uint64_t count)
 {
     struct range ranges[THREADS];
     sigset_t all, before;
-    uint64_t work = count * (uint64_t)r->n / STEPS_A_THREAD, blocks = (count + BLOCK - 1) / BLOCK;
+    uint64_t work = count * r->pairs.nsteps / STEPS_A_THREAD, blocks = (count + r->block - 1) / r->block;
     unsigned most = work > 1 ? processors() : 1, n = work < most ? (unsigned)work : most, started = 0;
     n = n > THREADS ? THREADS : n;
     if (n > 1) {
-        uint64_t each = (blocks + n - 1) / n * BLOCK;
+        uint64_t each = (blocks + n - 1) / n * r->block;
         sigfillset(&all);
         pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the caller's threads */
         for (; started + 1 < n && (started + 1) * each < count; started++) {
@@ -249,6 +306,24 @@ static void reduce_all(const struct reduction *r, uint64_t count)
         pthread_join(ranges[--started].thread, NULL);
 }
 
+/* Members that bring the same: the same input and, where it counts, the same factor. */
+static void plan(struct reduction *r, uint64_t count)
+{
+    struct pairs_key *keys = malloc((size_t)r->n * sizeof *keys);
+    if (!keys)
+        abort();
+    for (int i = 0; i < r->n; i++) {
+        keys[i] = (struct pairs_key){.input = (uintptr_t)r->inputs[i]};
+        if (r->scaled && !r->shared)
+            memcpy(&keys[i].factor, &r->scalars[i].bits, r->size);
+    }
+    pairs_build(&r->pairs, keys, (uint32_t)r->n, r->scaled);
+    free(keys);
+    size_t block = CACHE_BYTES / (r->pairs.nbuffers + 3) / r->size / 64 * 64; /* two read, one written */
+    block = block < LEAST_BLOCK ? LEAST_BLOCK : block > LARGEST_BLOCK ? LARGEST_BLOCK : block;
+    r->block = count < block && count ? (size_t)count : block;
+}
+
 int coll_reduce(void *out, const void *const *inputs, int n, uint64_t count, int datatype, int redop,
                 const struct coll_premul *scalars, struct prism_error *err)
 {
@@ -257,12 +332,14 @@ int coll_reduce(void *out, const void *const *inputs, int n, uint64_t count, int
         return -1;
     if (n < 1)
         return prism_error_set(err, PRISM_EXIT_UNSUPPORTED, "a reduction of %d inputs", n);
-    struct reduction r = {.kernels = k, .out = out, .inputs = inputs, .n = n, .redop = redop, .size = coll_datatype_size(datatype),
-                          .average = redop == COLL_REDOP_AVG, .floating = coll_datatype_is_float(datatype), .scalars = scalars,
-                          .share = coll_premul_from_double(1.0 / n, datatype)};
-    if (r.average && r.floating)
-        r.redop = COLL_REDOP_PREMUL;
+    bool average = redop == COLL_REDOP_AVG, floating = coll_datatype_is_float(datatype);
+    struct coll_premul share = coll_premul_from_double(1.0 / n, datatype);
+    struct reduction r = {.kernels = k, .combine = combiner(k, redop), .out = out, .inputs = inputs, .n = n,
+                          .size = coll_datatype_size(datatype), .scaled = redop == COLL_REDOP_PREMUL || (average && floating),
+                          .divide = average && !floating, .shared = average ? &share : NULL, .scalars = scalars};
+    plan(&r, count);
     reduce_all(&r, count);
+    pairs_free(&r.pairs);
     return 0;
 }
 
@@ -272,7 +349,10 @@ int coll_accumulate(void *acc, const void *in, uint64_t count, int datatype, int
     const struct kernels *k = find(datatype, redop, err);
     if (!k)
         return -1;
-    step(k, redop, acc, in, (size_t)count, scalar);
+    if (redop == COLL_REDOP_PREMUL)
+        k->premul(acc, acc, in, (size_t)count, &scalar->bits);
+    else
+        combiner(k, redop)(acc, acc, in, (size_t)count);
     return 0;
 }
 

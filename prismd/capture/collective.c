@@ -16,7 +16,8 @@
 #include "trace/payload.h"
 
 /* All-reduces of so many members are summed node by node: one message a node each way, and no node ever has the inputs of other
- * nodes' members. Below, inputs are added in rank order wherever the ranks are. */
+ * nodes' members. Such sums are made one after the other, in rank order; all others in pairs (coll/reduce.h), wherever the
+ * ranks are. */
 #define NODE_SUM_LEAST 65u
 
 struct collective_key {
@@ -134,7 +135,8 @@ static bool in_sum_of(const struct daemon *d, const struct collective *c, uint32
     return place_capture_node(d->conf, rank) == node && !conf_is_sandbox(d->conf, rank);
 }
 
-/* The reduction of all that has arrived, in rank order; a node's sum is one term. false: there is none. */
+/* Sums by node: the reduction of all that has arrived, one after the other in rank order; a node's sum is one term. false: there
+ * is none. */
 static bool accumulate(struct daemon *d, const struct collective *c, bool without_sandbox, void *out)
 {
     const struct msg_part *w = &c->entries[c->first].what;
@@ -271,7 +273,7 @@ static bool is_sandbox(const struct daemon *d, const struct collective *c, uint3
     return conf_is_sandbox(d->conf, (uint32_t)world_rank(d, c, member));
 }
 
-/* What the leftmost virtual rank brings in a shrunk communicator: the sum of the virtual inputs, in rank order. Kept
+/* What the leftmost virtual rank brings in a shrunk communicator: the sum of the virtual inputs, in pairs. Kept
  * under the first sandbox member's name. Only reductions need it: all else can be cut out of the outputs. */
 static int keep_contribution(struct daemon *d, const struct collective *c, const void *const *inputs,
                              const struct coll_premul *scalars)

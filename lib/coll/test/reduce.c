@@ -212,7 +212,7 @@ static void every_datatype_and_reduction(void **state)
     }
 }
 
-/* Partial sums: accumulate in pieces gives what reduce gives at once, in place too. */
+/* Partial sums: accumulate in pieces gives what reduce gives at once of three, in place too. */
 static void accumulates(void **state)
 {
     for (int datatype = 0; datatype < COLL_DATATYPES; datatype++)
@@ -273,30 +273,136 @@ static void rounds_after_each_step(void **state)
     assert_true(isnan(result));
 }
 
-/* Enough work for several threads: the bits of one input after the other. */
+/* The definition, an element at a time: pairs of neighbours, an odd last one carried up. terms: n of them, overwritten. */
+static struct coll_premul in_pairs(struct coll_premul *terms, int n, int datatype, int redop)
+{
+    for (; n > 1; n = (n + 1) / 2)
+        for (int i = 0; i < n; i += 2) {
+            terms[i / 2] = terms[i];
+            if (i + 1 < n)
+                assert_int_equal(coll_accumulate(&terms[i / 2], &terms[i + 1], 1, datatype, redop, NULL, NULL), 0);
+        }
+    return terms[0];
+}
+
+/* Elements of a reduction from its definition: each input times its factor and rounded, summed in pairs, an integer's average
+ * divided at the end. */
+static void define(void *out, const void *const *inputs, int n, size_t count, int datatype, int redop,
+                   const struct coll_premul *scalars)
+{
+    size_t size = coll_datatype_size(datatype);
+    bool share = redop == COLL_REDOP_AVG && coll_datatype_is_float(datatype);
+    struct coll_premul nth = coll_premul_from_double(1.0 / n, datatype), *terms = malloc((size_t)n * sizeof *terms);
+    assert_non_null(terms);
+    for (size_t i = 0; i < count; i++) {
+        for (int k = 0; k < n; k++) {
+            memcpy(&terms[k], (const char *)inputs[k] + i * size, size);
+            if (share || redop == COLL_REDOP_PREMUL)
+                assert_int_equal(coll_scale(&terms[k], &terms[k], 1, datatype, share ? &nth : &scalars[k], NULL), 0);
+        }
+        bool sum = redop == COLL_REDOP_AVG || redop == COLL_REDOP_PREMUL;
+        struct coll_premul result = in_pairs(terms, n, datatype, sum ? COLL_REDOP_SUM : redop);
+        if (redop == COLL_REDOP_AVG && !share)
+            assert_int_equal(coll_average(&result, 1, datatype, n, NULL), 0);
+        memcpy((char *)out + i * size, &result.bits, size);
+    }
+    free(terms);
+}
+
+/* Who brings which of ndistinct inputs. */
+static int pick(int pattern, int member, int n, int ndistinct)
+{
+    switch (pattern) {
+    case 0: /* in turn, as replicas of a folded capture */
+        return member % ndistinct;
+    case 1: /* blocks of equal members */
+        return member * ndistinct / n;
+    case 2: /* in turn, but for one member of its own (a sandbox rank) */
+        return member == n / 3 ? ndistinct - 1 : member % (ndistinct > 1 ? ndistinct - 1 : 1);
+    default:
+        return rand() % ndistinct;
+    }
+}
+
+enum { SHORT = 37, MOST = 600 };
+
+/* n members with ndistinct inputs between them: as one buffer each, as copies, and as defined. */
+static void compare_shared(int n, int ndistinct, int pattern, int datatype, int redop)
+{
+    size_t size = coll_datatype_size(datatype), bytes = SHORT * size;
+    char *distinct = malloc((size_t)ndistinct * bytes), *copies = malloc((size_t)n * bytes), *out = malloc(3 * bytes);
+    const void *shared[MOST], *own[MOST];
+    struct coll_premul scalars[MOST];
+    assert_true(distinct && copies && out);
+    for (size_t i = 0; i < (size_t)ndistinct * SHORT; i++)
+        put(distinct, i, datatype, (rand() % 2001) * 0.00173 + (coll_datatype_is_float(datatype) ? -1.5 : 0));
+    for (int k = 0; k < n; k++) {
+        int which = pick(pattern, k, n, ndistinct);
+        shared[k] = distinct + (size_t)which * bytes;
+        own[k] = memcpy(copies + (size_t)k * bytes, shared[k], bytes);
+        scalars[k] = coll_premul_from_double(pattern == 3 && rand() % 2 ? 0.37 : which + 1.3, datatype);
+    }
+    assert_int_equal(coll_reduce(out, shared, n, SHORT, datatype, redop, scalars, NULL), 0);
+    assert_int_equal(coll_reduce(out + bytes, own, n, SHORT, datatype, redop, scalars, NULL), 0);
+    define(out + 2 * bytes, shared, n, SHORT, datatype, redop, scalars);
+    if (memcmp(out, out + bytes, bytes) || memcmp(out, out + 2 * bytes, bytes))
+        fail_msg("%s %s of %d members, %d inputs, pattern %d: %s", coll_datatype_name(datatype), coll_redop_name(redop), n, ndistinct,
+                 pattern, memcmp(out, out + bytes, bytes) ? "copies give other bits" : "not the defined bits");
+    free(distinct);
+    free(copies);
+    free(out);
+}
+
+static void shared_inputs_give_the_bits_of_pairs(void **state)
+{
+    (void)state;
+    srand(5);
+    for (int datatype = 0; datatype < COLL_DATATYPES; datatype++)
+        for (int redop = 0; redop < COLL_REDOPS; redop++) {
+            for (int n = 1; n <= 40; n++)
+                compare_shared(n, 1 + rand() % n, rand() % 4, datatype, redop);
+            compare_shared(257, 1 + rand() % 9, rand() % 3, datatype, redop);
+            compare_shared(MOST, 1 + rand() % 40, 3, datatype, redop);
+        }
+}
+
+/* One after the other, 512 ones in bf16 stop at 256. */
+static void sums_of_many_grow(void **state)
+{
+    uint16_t one = bf16_store(1), out;
+    const void *inputs[512];
+    (void)state;
+    for (int i = 0; i < 512; i++)
+        inputs[i] = &one;
+    coll_reduce(&out, inputs, 512, 1, COLL_BFLOAT16, COLL_REDOP_SUM, NULL, NULL);
+    assert_true(bf16_load(out) == 512);
+    coll_reduce(&out, inputs, 512, 1, COLL_BFLOAT16, COLL_REDOP_AVG, NULL, NULL);
+    assert_true(bf16_load(out) == 1);
+}
+
+/* Enough work for several threads: the bits of pieces too small for that. The result may take an input's place. */
 static void threads_change_no_bit(void **state)
 {
-    enum { N = 40 };
+    enum { N = 40, PIECE = 100003 };
     const uint64_t count = 1500007;
     float *data = malloc((count + N) * sizeof *data), *out = malloc(count * sizeof *out), *one = malloc(count * sizeof *one);
-    const void *inputs[N];
+    const void *inputs[N], *parts[N];
     (void)state;
     assert_true(data && out && one);
     for (uint64_t i = 0; i < count + N; i++)
         data[i] = (float)((i * 2654435761u) % 100003) * 1e-3f - 50;
-    for (int i = 0; i < N; i++)
-        inputs[i] = data + i;
-    assert_int_equal(coll_reduce(out, inputs, N, count, COLL_FLOAT32, COLL_REDOP_SUM, NULL, NULL), 0);
-    memcpy(one, inputs[0], count * sizeof *one);
-    for (int i = 1; i < N; i++)
-        assert_int_equal(coll_accumulate(one, inputs[i], count, COLL_FLOAT32, COLL_REDOP_SUM, NULL, NULL), 0);
-    assert_memory_equal(out, one, count * sizeof *one);
-    struct coll_premul share = coll_premul_from_double(1.0 / N, COLL_FLOAT32);
-    assert_int_equal(coll_reduce(out, inputs, N, count, COLL_FLOAT32, COLL_REDOP_AVG, NULL, NULL), 0);
-    assert_int_equal(coll_scale(one, inputs[0], count, COLL_FLOAT32, &share, NULL), 0);
-    for (int i = 1; i < N; i++)
-        assert_int_equal(coll_accumulate(one, inputs[i], count, COLL_FLOAT32, COLL_REDOP_PREMUL, &share, NULL), 0);
-    assert_memory_equal(out, one, count * sizeof *one);
+    for (int redop = COLL_REDOP_SUM; redop <= COLL_REDOP_AVG; redop += COLL_REDOP_AVG - COLL_REDOP_SUM) {
+        memcpy(out, data, count * sizeof *out);
+        for (int i = 0; i < N; i++)
+            inputs[i] = i ? data + i : out;
+        assert_int_equal(coll_reduce(out, inputs, N, count, COLL_FLOAT32, redop, NULL, NULL), 0);
+        for (uint64_t at = 0; at < count; at += PIECE) {
+            for (int i = 0; i < N; i++)
+                parts[i] = data + i + at;
+            assert_int_equal(coll_reduce(one + at, parts, N, count - at < PIECE ? count - at : PIECE, COLL_FLOAT32, redop, NULL, NULL), 0);
+        }
+        assert_memory_equal(out, one, count * sizeof *one);
+    }
     free(data);
     free(out);
     free(one);
@@ -324,6 +430,8 @@ int main(void)
         cmocka_unit_test(accumulates),
         cmocka_unit_test(integers_wrap_and_divide),
         cmocka_unit_test(rounds_after_each_step),
+        cmocka_unit_test(shared_inputs_give_the_bits_of_pairs),
+        cmocka_unit_test(sums_of_many_grow),
         cmocka_unit_test(threads_change_no_bit),
         cmocka_unit_test(refuses_the_unknown),
     };
