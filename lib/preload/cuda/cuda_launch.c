@@ -7,6 +7,7 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
+#include "preload/memory/load.h"
 #include "preload/memory/park.h"
 #include "preload/preload.h"
 #include "preload/real.h"
@@ -15,7 +16,8 @@
 
 /* --- kernels, graphs, host functions --- */
 
-#define LAUNCH(result, library, failure, name, stream, per_thread, parameters, arguments) \
+/* function: what may have to be loaded; NULL: nothing. */
+#define LAUNCH(result, library, failure, name, function, stream, per_thread, parameters, arguments) \
     result name parameters;                                                               \
     PRISM_EXPORT result name parameters                                                   \
     {                                                                                     \
@@ -23,18 +25,21 @@
         if (!real)                                                                        \
             return failure;                                                               \
         room_enter((CUstream)(stream), per_thread);                                       \
+        bool loads = load_begin((const void *)(function));                                \
         park_touch((CUstream)(stream), per_thread);                                       \
         result r = real arguments;                                                        \
+        if (loads)                                                                        \
+            load_end();                                                                  \
         room_leave();                                                                     \
         return r;                                                                         \
     }
-#define LAUNCH_RT(name, stream, per_thread, parameters, arguments) \
-    LAUNCH(cudaError_t, REAL_CUDART, cudaErrorInsufficientDriver, name, stream, per_thread, parameters, arguments)
-#define LAUNCH_DRV(name, stream, per_thread, parameters, arguments) \
-    LAUNCH(CUresult, REAL_CUDA, CUDA_ERROR_NO_DEVICE, name, stream, per_thread, parameters, arguments)
+#define LAUNCH_RT(name, function, stream, per_thread, parameters, arguments) \
+    LAUNCH(cudaError_t, REAL_CUDART, cudaErrorInsufficientDriver, name, function, stream, per_thread, parameters, arguments)
+#define LAUNCH_DRV(name, function, stream, per_thread, parameters, arguments) \
+    LAUNCH(CUresult, REAL_CUDA, CUDA_ERROR_NO_DEVICE, name, function, stream, per_thread, parameters, arguments)
 
 #define KERNEL_RT(name, per_thread)                                                                               \
-    LAUNCH_RT(name, s, per_thread,                                                                                \
+    LAUNCH_RT(name, function, s, per_thread,                                                                      \
               (const void *function, dim3 grid, dim3 block, void **values, size_t shared_bytes, cudaStream_t s),  \
               (function, grid, block, values, shared_bytes, s))
 KERNEL_RT(cudaLaunchKernel, false)
@@ -43,23 +48,23 @@ KERNEL_RT(cudaLaunchCooperativeKernel, false)
 KERNEL_RT(cudaLaunchCooperativeKernel_ptsz, true)
 
 #define KERNEL_EX_RT(name, per_thread)                                                                   \
-    LAUNCH_RT(name, config->stream, per_thread,                                                          \
+    LAUNCH_RT(name, function, config->stream, per_thread,                                                          \
               (const cudaLaunchConfig_t *config, const void *function, void **values), (config, function, values))
 KERNEL_EX_RT(cudaLaunchKernelExC, false)
 KERNEL_EX_RT(cudaLaunchKernelExC_ptsz, true)
 
 #define HOST_FUNCTION_RT(name, per_thread) \
-    LAUNCH_RT(name, s, per_thread, (cudaStream_t s, cudaHostFn_t function, void *data), (s, function, data))
+    LAUNCH_RT(name, NULL, s, per_thread, (cudaStream_t s, cudaHostFn_t function, void *data), (s, function, data))
 HOST_FUNCTION_RT(cudaLaunchHostFunc, false)
 HOST_FUNCTION_RT(cudaLaunchHostFunc_ptsz, true)
 
 #define GRAPH_RT(name, per_thread) \
-    LAUNCH_RT(name, s, per_thread, (cudaGraphExec_t graph, cudaStream_t s), (graph, s))
+    LAUNCH_RT(name, NULL, s, per_thread, (cudaGraphExec_t graph, cudaStream_t s), (graph, s))
 GRAPH_RT(cudaGraphLaunch, false)
 GRAPH_RT(cudaGraphLaunch_ptsz, true)
 
 #define KERNEL_DRV(name, per_thread)                                                                          \
-    LAUNCH_DRV(name, s, per_thread,                                                                           \
+    LAUNCH_DRV(name, function, s, per_thread,                                                                           \
                (CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,     \
                 unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream s, void **values,         \
                 void **extra),                                                                                \
@@ -68,7 +73,7 @@ KERNEL_DRV(cuLaunchKernel, false)
 KERNEL_DRV(cuLaunchKernel_ptsz, true)
 
 #define COOPERATIVE_DRV(name, per_thread)                                                                     \
-    LAUNCH_DRV(name, s, per_thread,                                                                           \
+    LAUNCH_DRV(name, function, s, per_thread,                                                                           \
                (CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,     \
                 unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream s, void **values),        \
                (function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, s, values))
@@ -76,24 +81,24 @@ COOPERATIVE_DRV(cuLaunchCooperativeKernel, false)
 COOPERATIVE_DRV(cuLaunchCooperativeKernel_ptsz, true)
 
 #define KERNEL_EX_DRV(name, per_thread)                                                                       \
-    LAUNCH_DRV(name, config->hStream, per_thread,                                                             \
+    LAUNCH_DRV(name, function, config->hStream, per_thread,                                                             \
                (const CUlaunchConfig *config, CUfunction function, void **values, void **extra),              \
                (config, function, values, extra))
 KERNEL_EX_DRV(cuLaunchKernelEx, false)
 KERNEL_EX_DRV(cuLaunchKernelEx_ptsz, true)
 
 #define HOST_FUNCTION_DRV(name, per_thread) \
-    LAUNCH_DRV(name, s, per_thread, (CUstream s, CUhostFn function, void *data), (s, function, data))
+    LAUNCH_DRV(name, NULL, s, per_thread, (CUstream s, CUhostFn function, void *data), (s, function, data))
 HOST_FUNCTION_DRV(cuLaunchHostFunc, false)
 HOST_FUNCTION_DRV(cuLaunchHostFunc_ptsz, true)
 
-#define GRAPH_DRV(name, per_thread) LAUNCH_DRV(name, s, per_thread, (CUgraphExec graph, CUstream s), (graph, s))
+#define GRAPH_DRV(name, per_thread) LAUNCH_DRV(name, NULL, s, per_thread, (CUgraphExec graph, CUstream s), (graph, s))
 GRAPH_DRV(cuGraphLaunch, false)
 GRAPH_DRV(cuGraphLaunch_ptsz, true)
 
 /* The software GPU's kernels (softgpu/softgpu.h). */
 struct softgpuCost;
-LAUNCH(int, REAL_CUDA, CUDA_ERROR_NOT_SUPPORTED, softgpuLaunchHostFunc, stream, false,
+LAUNCH(int, REAL_CUDA, CUDA_ERROR_NOT_SUPPORTED, softgpuLaunchHostFunc, function, stream, false,
        (void *stream, void (*function)(void *), const void *values, size_t bytes, const struct softgpuCost *cost),
        (stream, function, values, bytes, cost))
 

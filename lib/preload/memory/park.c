@@ -499,6 +499,23 @@ bool park_still(void)
     return still;
 }
 
+enum park_quiet park_quiet(void)
+{
+    struct lane *l;
+    bool gates = false;
+    pthread_mutex_lock(&lock);
+    prune_all();
+    DL_FOREACH(lanes, l)
+    for (uint32_t i = 0; i < l->n; i++)
+        gates |= l->stops[i].kind == STOP_GATE;
+    DL_FOREACH(lanes, l)
+    for (uint32_t i = 0; i < l->n; i++)
+        gates |= l->stops[i].kind == STOP_WAIT && !is_at_park(l);
+    bool away = parked;
+    pthread_mutex_unlock(&lock);
+    return gates ? PARK_BEHIND_GATE : away ? PARK_AWAY : PARK_QUIET;
+}
+
 bool park_tell_moving(char *text, size_t size)
 {
     static const char *const kinds[] = {"a gate", "its park gate", "a wait for an event", "its end"};

@@ -104,6 +104,10 @@ enum park_result { PARK_OK, PARK_BUSY, PARK_TOO_MANY };
 /* Put the park gates. BUSY: not now (session_lock is taken, or a stream is under capture); try again. */
 enum park_result park_begin(void);
 bool park_still(void);
+/* Whether the device gets done by itself with all that the program has put on its streams: no gate, wait or park gate is ahead.
+ * AWAY: not before the rank is back on its device. session_lock held; without it gates may close at any time. */
+enum park_quiet { PARK_QUIET, PARK_BEHIND_GATE, PARK_AWAY };
+enum park_quiet park_quiet(void);
 /* Which lane does not stand still, for a person; false: all do. */
 bool park_tell_moving(char *text, size_t size);
 /* How many lanes there are, the default stream included. */

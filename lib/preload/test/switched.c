@@ -247,6 +247,18 @@ static void act_own(void)
     printf("own done\n");
 }
 
+static void fill(void *arguments)
+{
+    unsigned char **p = arguments;
+    memset(*p, 5, 4 * MIB);
+}
+
+static void launch_fill(unsigned char *on, cudaStream_t stream)
+{
+    struct softgpuCost cost = {.bytes = 1};
+    CHECK(softgpuLaunchHostFunc(stream, fill, &on, sizeof on, &cost));
+}
+
 /* The host waits in `what` behind a gate that stays closed until the test has moved the rank out and in. */
 static void act_wait(const char *what)
 {
@@ -292,6 +304,9 @@ static void act_wait(const char *what)
         for (int i = 0; i < 300; i++)
             CHECK(i % 3 ? cudaMemsetAsync(more, 5, 64, other) : cudaMemcpyAsync(more, more + MIB, 64, cudaMemcpyDeviceToDevice, other));
         CHECK(cudaMemsetAsync(more, 5, 4 * MIB, other));
+    } else if (!strcmp(what, "first")) { /* a kernel that is not loaded yet, behind a wait for the gate */
+        CHECK(cudaStreamWaitEvent(other, event, 0));
+        launch_fill(more, other);
     } else if (!strcmp(what, "ahead")) { /* the gate opens only when all this is queued */
         for (int i = 0; i < 440; i++)
             CHECK(cudaMemsetAsync(more, 5, 64, stream));
@@ -352,6 +367,7 @@ static void act_late(void)
     pthread_t thread;
     cudaStream_t stream;
     CHECK(cudaMalloc((void **)&p, MIB));
+    launch_spin(p, NULL); /* it is loaded now */
     CHECK(cudaMemset(p, 1, MIB));
     CHECK(cudaDeviceSynchronize());
     raise_flag("ready");
@@ -383,6 +399,7 @@ static void act_many(void)
     struct softgpuCost cost = {.bytes = 1};
     CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     CHECK(cudaMalloc((void **)&p, MIB));
+    CHECK(softgpuLaunchHostFunc(stream, nothing, &p, sizeof p, &cost)); /* it is loaded now */
     CHECK(cudaMemset(p, 1, MIB));
     CHECK(cudaDeviceSynchronize());
     raise_flag("ready");

@@ -201,6 +201,14 @@ static void more_is_queued_than_the_driver_takes(void **state) { queue_in("queue
 static void more_is_queued_on_the_default_stream(void **state) { queue_in("legacy-queue", "1024"); }
 static void host_sits_in_a_full_queue(void **state) { queue_in("full", "200"); }
 
+/* As CUDA, which loads a kernel when it is launched first and waits for the device to do so. */
+static void host_launches_a_kernel_for_the_first_time(void **state)
+{
+    setenv("SOFTGPU_LAZY_LOADING", "1", 1);
+    wait_in("first");
+    unsetenv("SOFTGPU_LAZY_LOADING");
+}
+
 static int queued; /* ranks that queued what they wanted to */
 
 static void open_when_queued(struct fake *f, struct fake_rank *r)
@@ -417,6 +425,7 @@ int main(void)
         cmocka_unit_test(more_is_queued_than_the_driver_takes),
         cmocka_unit_test(more_is_queued_on_the_default_stream),
         cmocka_unit_test(host_sits_in_a_full_queue),
+        cmocka_unit_test(host_launches_a_kernel_for_the_first_time),
         cmocka_unit_test(a_gate_that_opens_when_enough_is_queued),
         cmocka_unit_test(memory_that_the_program_maps),
         cmocka_unit_test(a_kernel_is_waited_for),

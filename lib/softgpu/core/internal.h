@@ -43,6 +43,7 @@ struct sg_profile {
     int multiprocessors, major, minor;
     int connections;          /* hardware queues: CUDA_DEVICE_MAX_CONNECTIONS */
     uint64_t queue_entries;   /* items that a stream holds before who adds one waits; 0: any number */
+    bool lazy_loading;        /* a kernel's first launch waits for its context, and holds up what is added meanwhile */
     size_t stack_bytes;       /* of a stream's thread */
     bool untimed;             /* SOFTGPU_UNTIMED: nothing takes modelled time, streams have no threads (driver.c) */
 };
@@ -107,6 +108,7 @@ struct CUctx_st {
     int closed_gates;            /* streams that stand at a closed gate */
     int64_t opened_ns;           /* model time at which a hardware queue was last freed */
     pthread_cond_t queue_free;
+    struct sg_mark *loading;     /* what is added to streams waits for it; NULL: no kernel is being loaded */
     unsigned long long peers;    /* bit a device: peer access enabled */
 };
 
@@ -115,6 +117,8 @@ CUresult sg_context_primary(int device, struct CUctx_st **context); /* without r
 bool sg_context_valid(const struct CUctx_st *context);
 /* Wait for everything enqueued so far in the context. */
 CUresult sg_context_synchronize(struct CUctx_st *context);
+/* The same, and nothing that is added meanwhile begins before: how a kernel is loaded (sg_profile()->lazy_loading). */
+void sg_context_load(struct CUctx_st *context);
 /* The same for all contexts of a device, as cudaFree does. */
 void sg_device_synchronize(int device);
 

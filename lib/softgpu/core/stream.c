@@ -308,7 +308,7 @@ CUresult sg_enqueue(struct CUstream_st *stream, enum sg_item_kind kind, sg_work_
     int64_t host = sg_host_now();
     pthread_mutex_lock(&sg_lock);
     await_room(stream);
-    size_t room = (size_t)count_streams(stream) + 1;
+    size_t room = (size_t)count_streams(stream) + 2;
     struct sg_item *item = calloc(1, sizeof(*item) + room * sizeof(item->deps[0]));
     struct sg_mark *mark = item && out ? mark_create() : NULL;
     bool driven = sg_profile()->untimed && !stream->has_thread && kind != SG_ITEM_SLEEPS && kind != SG_ITEM_QUEUED_SLEEPS;
@@ -322,6 +322,8 @@ CUresult sg_enqueue(struct CUstream_st *stream, enum sg_item_kind kind, sg_work_
     *item = (struct sg_item){.kind = kind, .fn = fn, .ctx = ctx, .floor_ns = host, .mark = mark};
     if (extra)
         item->deps[item->ndeps++] = sg_mark_ref(extra);
+    if (stream->context->loading)
+        item->deps[item->ndeps++] = sg_mark_ref(stream->context->loading);
     if (!(stream->flags & CU_STREAM_NON_BLOCKING))
         add_implicit_order(item, stream);
     if (out)
@@ -409,6 +411,21 @@ CUresult sg_stream_query(struct CUstream_st *stream)
     if (end > entered)
         sg_host_waited(entered, end);
     return CUDA_SUCCESS;
+}
+
+void sg_context_load(struct CUctx_st *context)
+{
+    static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&one);
+    pthread_mutex_lock(&sg_lock);
+    struct sg_mark *loaded = mark_create();
+    context->loading = loaded;
+    int64_t end = wait_streams(context, NULL);
+    context->loading = NULL;
+    if (loaded)
+        mark_complete(loaded, end);
+    pthread_mutex_unlock(&sg_lock);
+    pthread_mutex_unlock(&one);
 }
 
 CUresult sg_context_synchronize(struct CUctx_st *context)

@@ -1,6 +1,9 @@
 /* launch.c - host functions, and host functions as kernels. */
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <uthash.h>
 
 #include "softgpu/cuda/api.h"
 
@@ -51,6 +54,28 @@ static int64_t run_kernel(void *ctx, int64_t start_ns)
     return end;
 }
 
+struct loaded {
+    void (*fn)(void *args);
+    UT_hash_handle hh;
+};
+
+static void load_first(struct CUctx_st *context, void (*fn)(void *args))
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static struct loaded *all;
+    struct loaded *l;
+    pthread_mutex_lock(&lock);
+    HASH_FIND(hh, all, &fn, sizeof fn, l);
+    bool known = l;
+    if (!known && (l = malloc(sizeof *l))) {
+        l->fn = fn;
+        HASH_ADD(hh, all, fn, sizeof l->fn, l);
+    }
+    pthread_mutex_unlock(&lock);
+    if (!known)
+        sg_context_load(context);
+}
+
 /* A launch by the runtime's <<<>>> makes device 0 current in a thread that has none; so does this. */
 static CUresult bring_up_context(void)
 {
@@ -73,6 +98,8 @@ int softgpuLaunchHostFunc(void *handle, void (*fn)(void *args), const void *args
     const struct sg_profile *profile = sg_profile();
     if (!fn || (args_bytes && !args) || !cost || !(cost->flops >= 0) || !(cost->bytes >= 0))
         return CUDA_ERROR_INVALID_VALUE;
+    if (profile->lazy_loading)
+        load_first(stream->context, fn);
     struct kernel *kernel = malloc(sizeof(*kernel) + args_bytes);
     if (!kernel)
         return CUDA_ERROR_OUT_OF_MEMORY;
