@@ -13,6 +13,11 @@
 #include "common/file.h"
 #include "trace/payload_format.h"
 
+/* Contents of at least SAMPLED bytes are compressed if SAMPLES parts of SAMPLE bytes lose a third. */
+#define SAMPLED ((size_t)1 << 20)
+#define SAMPLE  ((size_t)16 << 10)
+#define SAMPLES 8u
+
 struct compressor { /* one a thread at work; kept for the next */
     ZSTD_CCtx *zstd;
     void *buffer;
@@ -186,15 +191,38 @@ static struct compressor *compressor_take(struct payload_writer *w)
     return c;
 }
 
+static void make_room(struct compressor *c, size_t len)
+{
+    size_t bound = ZSTD_compressBound(len);
+    if (bound <= c->cap)
+        return;
+    free(c->buffer);
+    c->buffer = check(malloc(bound));
+    c->cap = bound;
+}
+
+/* Gradients are mostly noise: whether a large content is worth the time is seen from some of its parts. */
+static bool worth_compressing(struct compressor *c, int level, const char *data, size_t len)
+{
+    size_t after = 0;
+    if (len < SAMPLED)
+        return true;
+    make_room(c, SAMPLE);
+    for (size_t i = 0; i < SAMPLES; i++) {
+        size_t n = ZSTD_compressCCtx(c->zstd, c->buffer, c->cap, data + (len - SAMPLE) / (SAMPLES - 1) * i, SAMPLE, level);
+        after += ZSTD_isError(n) ? SAMPLE : n;
+    }
+    return after < SAMPLES * SAMPLE / 3 * 2;
+}
+
 /* The bytes to store: the compressed ones where they are fewer. */
 static const void *compress(struct compressor *c, int level, const void *data, size_t len, size_t *stored)
 {
-    size_t bound = ZSTD_compressBound(len);
-    if (bound > c->cap) {
-        free(c->buffer);
-        c->buffer = check(malloc(bound));
-        c->cap = bound;
+    if (!worth_compressing(c, level, data, len)) {
+        *stored = len;
+        return data;
     }
+    make_room(c, len);
     size_t n = ZSTD_compressCCtx(c->zstd, c->buffer, c->cap, data, len, level);
     if (ZSTD_isError(n) || n >= len) {
         *stored = len;

@@ -8,6 +8,7 @@
 #include "coll/combine.h"
 #include "coll/reduce.h"
 #include "coll/types.h"
+#include "common/scratch.h"
 #include "prismd/folding/folding.h"
 #include "prismd/folding/folding_spread.h"
 #include "prismd/link/link.h"
@@ -54,6 +55,7 @@ static collective_served on_served;
 static struct payload_writer *payload_file;
 static uint8_t *has_left; /* by world rank */
 static uint32_t nleft;
+static struct scratch sum_scratch, shared_scratch;
 
 static struct collective *find_or_add(struct daemon *d, const struct collective_key *key)
 {
@@ -243,14 +245,14 @@ static int serve(struct daemon *d, const struct collective *c, const void *const
     return rc;
 }
 
-/* An all-reduce of n members is combined once, not n times. Owned by the caller; NULL where outputs differ. */
+/* An all-reduce of n members is combined once, not n times. In shared_scratch; NULL where outputs differ. */
 static void *combine_once(struct daemon *d, const struct collective *c, const void *const *inputs,
                           const struct coll_premul *scalars)
 {
     const struct msg_part *w = &c->entries[c->first].what;
     if (!coll_op_same_output(w->op) || !w->out_bytes)
         return NULL;
-    void *out = room(w->out_bytes);
+    void *out = scratch_of(&shared_scratch, w->out_bytes);
     if (!inputs)
         accumulate(d, c, false, out);
     else
@@ -297,7 +299,7 @@ static int keep_contribution(struct daemon *d, const struct collective *c, const
     if (leader >= 0 && nvirtual) {
         uint64_t count = coll_input_count(w->op, w->count, 0, w->peer, (int)c->size);
         size_t bytes = count * coll_datatype_size(w->datatype);
-        void *sum = room(bytes);
+        void *sum = scratch_of(&sum_scratch, bytes);
         /* An average is of the whole group: the sum is kept, the division is the shrunk operation's. */
         int redop = w->redop == COLL_REDOP_AVG ? COLL_REDOP_SUM : w->redop;
         struct prism_error err = {0};
@@ -305,7 +307,6 @@ static int keep_contribution(struct daemon *d, const struct collective *c, const
             rc = daemon_fail(d, err.code, "%s", err.text);
         else
             rc = keep_sum(d, c, (uint32_t)leader, sum, bytes);
-        free(sum);
     }
     free(some);
     free(factors);
@@ -321,10 +322,8 @@ static int keep_summed_contribution(struct daemon *d, const struct collective *c
         leader++;
     if (leader == c->size || d->conf->payload == CONF_NONE)
         return 0;
-    void *sum = room(bytes);
-    int rc = accumulate(d, c, true, sum) ? keep_sum(d, c, leader, sum, bytes) : 0;
-    free(sum);
-    return rc;
+    void *sum = scratch_of(&sum_scratch, bytes);
+    return accumulate(d, c, true, sum) ? keep_sum(d, c, leader, sum, bytes) : 0;
 }
 
 static void complete_summed(struct daemon *d, struct collective *c)
@@ -336,7 +335,6 @@ static void complete_summed(struct daemon *d, struct collective *c)
             serve(d, c, NULL, NULL, i, shared);
     if (!d->failure.code)
         send_node_results(d, c, shared);
-    free(shared);
     drop(c);
 }
 
@@ -357,7 +355,6 @@ static void complete(struct daemon *d, struct collective *c)
     for (uint32_t i = 0; i < c->size && !rc && !d->failure.code; i++)
         if (c->entries[i].arrived)
             rc = serve(d, c, inputs, scalars, i, shared);
-    free(shared);
     free(inputs);
     free(scalars);
     drop(c);
@@ -585,6 +582,8 @@ void collective_end(void)
     struct collective *c, *next;
     HASH_ITER(hh, open_collectives, c, next)
         drop(c);
+    scratch_drop(&sum_scratch);
+    scratch_drop(&shared_scratch);
     free(has_left);
     has_left = NULL;
     nleft = 0;
