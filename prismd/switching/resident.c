@@ -362,7 +362,8 @@ static void take_evicted(struct resident *s, struct guest *g, const struct mover
     g->place = OUT;
     g->out_ns = now;
     s->counts.bytes_out += m->bytes;
-    s->counts.seconds_out += (double)m->ns / 1e9;
+    busy_add(&s->out, now, m->ns);
+    s->counts.seconds_out = busy_seconds(&s->out);
     if (g->ready || g->needs || g->wants)
         ask(s, g, now);
 }
@@ -376,7 +377,8 @@ static void take_restored(struct resident *s, struct guest *g, const struct move
     g->settled = g->needs = false;
     s->counts.restorations++;
     s->counts.bytes_in += m->bytes;
-    s->counts.seconds_in += (double)m->ns / 1e9;
+    busy_add(&s->back, now, m->ns);
+    s->counts.seconds_in = busy_seconds(&s->back);
     if (g->wants)
         ask(s, g, now);
     else

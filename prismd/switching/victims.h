@@ -4,6 +4,7 @@
 
 #include <uthash.h>
 
+#include "prismd/switching/busy.h"
 #include "prismd/switching/resident.h"
 
 enum place { WAITS_START, IN, LEAVING, OUT, COMING };
@@ -35,6 +36,7 @@ struct resident {
     int64_t active_ns, turn_ns; /* (3): last progress, and the interval */
     int64_t grown_ns;           /* a rank that is in asked for memory */
     struct resident_counts counts;
+    struct busy out, back; /* moves of each direction */
 };
 
 /* The best victim that is not chosen yet, for `who` (NULL: for nobody's demand); NULL: there is none. */

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "prismd/switching/busy.h"
 #include "prismd/switching/resident.h"
 #include "prismd/switching/tell.h"
 
@@ -536,12 +537,31 @@ static void what_happens_is_told(void **state)
     assert_false(tell_message(&moved, line, sizeof line));
 }
 
+static void moves_that_overlap_count_once(void **state)
+{
+    (void)state;
+    struct busy b = {0};
+    busy_add(&b, 1000000000, 500000000);
+    assert_true(busy_seconds(&b) == 0.5);
+    busy_add(&b, 1200000000, 400000000); /* half of it beside the first */
+    assert_true(busy_seconds(&b) == 0.7);
+    busy_add(&b, 3000000000, 100000000);
+    busy_add(&b, 3100000000, 50000000);
+    assert_true(busy_seconds(&b) > 0.8499 && busy_seconds(&b) < 0.8501);
+    busy_add(&b, 3200000000, 2900000000); /* longer than all the others together */
+    assert_true(busy_seconds(&b) == 2.9);
+    memset(&b, 0, sizeof b);
+    for (int64_t i = 1; i <= 1000; i++)
+        busy_add(&b, i * 1000000000, 250000000);
+    assert_true(busy_seconds(&b) == 250);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(both_directions), cmocka_unit_test(who_is_no_victim),    cmocka_unit_test(too_much_is_refused),
         cmocka_unit_test(who_ends_makes_room), cmocka_unit_test(what_happens_is_told),
-        cmocka_unit_test(turns_are_taken), cmocka_unit_test(one_cannot_be_moved), cmocka_unit_test(all_finish), cmocka_unit_test(growing_moves_few),
+        cmocka_unit_test(moves_that_overlap_count_once), cmocka_unit_test(turns_are_taken), cmocka_unit_test(one_cannot_be_moved), cmocka_unit_test(all_finish), cmocka_unit_test(growing_moves_few),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
