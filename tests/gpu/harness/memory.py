@@ -82,7 +82,7 @@ def eviction(launcher, program, seed):
     if launcher.options.soft:
         # The stand-in's ranks have some 0.8 MB each, in ranges of 2 MiB; PyTorch's small ones 150 MB.
         each = (90 if launcher.blind else 1) << 20
-        return {**environment, "PRISM_DEVICES_PER_NODE": "1", "PRISM_DEVICE_MEMORY": str(program.world * each)}
+        return {**environment, "PRISM_DEVICES_PER_NODE": "1", "PRISM_DEVICE_MEMORY": str(program.world * each), "PRISM_HOST_POOL": str(1 << 30)}
     gib = next((float(a.split("=")[1]) for a in program.arguments if a.startswith("--gib=")), 0)
     most = 80e9 if len(launcher.results.get("machine", {}).get("gpus", [])) == 1 else 110e9
     return {"PRISM_HOST_POOL": str(host_pool(program.world, gib, most)), **environment}
