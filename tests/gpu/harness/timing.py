@@ -32,18 +32,25 @@ def new_row(program):
             "arguments": program.arguments, "steps": {}, "comparisons": {}, "failures": []}
 
 
-def emulate_twice(launcher, row, program, count, arguments=(), per_node=8):
-    """Capture and calibration, then two emulations. Returns [(parsed sandbox rank, report), …]."""
+def emulate_twice(launcher, row, program, count, arguments=(), per_node=8, measured=False):
+    """Capture and calibration, then two emulations. Returns [(parsed sandbox rank, report), …]. measured: calibration with an
+    assistant, so that operations have the durations of real NCCL here and not the profile's."""
     argv, trace, rank = program.argv(launcher, iterations=count), f"trace-time-{program.name}", int(program.sandbox)
+    if measured: # real NCCL puts two ranks on one GPU only if they seem to be on different hosts
+        argv = ["sh", "-c", 'NCCL_HOSTID=host$RANK exec "$@"', "sh", *argv]
     # Turns are keys in the store, new ones for each iteration: only those that were recorded can be waited for.
     recorded = count if program.file == "turns" else min(RECORDED, count)
     runs = []
-    for name, phase in (("emulate-1", "auto"), ("emulate-2", "emulate")):
-        got = step(row, name, lambda p=phase, n=name: launcher.prism(
-            argv, f"{program.name}-{n}", 480, program.world, trace, p, program.sandbox, 0, program.environment,
-            arguments=[f"--iterations={recorded}", *arguments], per_node=per_node))
+    steps = [("capture", "capture", 0), ("calibrate", "calibrate", 1)] if measured else []
+    steps += [("emulate-1", "emulate" if measured else "auto", 0), ("emulate-2", "emulate", 0)]
+    for name, phase, assistants in steps:
+        got = step(row, name, lambda p=phase, n=name, a=assistants: launcher.prism(
+            argv, f"{program.name}-{n}", 480, program.world, trace, p, program.sandbox, a, program.environment,
+            arguments=[f"--iterations={recorded}", *arguments] if p != "emulate" or not measured else arguments, per_node=per_node))
         if not got:
             break
+        if not name.startswith("emulate"):
+            continue
         try:
             runs.append((parse.complete(parse.read(got["text"]), [rank], count)[rank], got["report"]))
         except parse.Incomplete as error:
@@ -66,7 +73,9 @@ def timing(launcher, result):
             if got:
                 full.append(parse.complete(parse.read(got["text"]), range(program.world), count))
         # The full run's ranks are hosts of their own, so that real NCCL lets them share the GPU: nodes of one GPU, here too.
-        runs = emulate_twice(launcher, row, program, count, per_node=1)
+        # Two processes that share a GPU take turns of milliseconds while they talk, in the full run too: what a message takes so is
+        # measured with an assistant beside the rank.
+        runs = emulate_twice(launcher, row, program, count, per_node=1, measured=program.world > 1)
         row["full_seconds"] = [f[rank]["seconds"] for f in full]
         row["emulated_seconds"] = [r["seconds"] for r, _ in runs]
         row["reports"] = [report for _, report in runs]
