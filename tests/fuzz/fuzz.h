@@ -2,6 +2,7 @@
  *
  * `make unit` runs it by main.c: the files of tests/fuzz/corpus/TARGET, then inputs changed from them. tests/fuzz/run builds
  * it as libFuzzer's or AFL++'s (FUZZ=libfuzzer, FUZZ=afl), with FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION: checksums hold.
+ * Targets whose input is records of u8, u16 length, bytes include records.h: libFuzzer then changes them as such.
  */
 #ifndef PRISM_TESTS_FUZZ_H
 #define PRISM_TESTS_FUZZ_H

@@ -12,6 +12,9 @@
 #include "softgpu/nccl/types.h"
 #include "tests/fuzz/fuzz.h"
 
+#define FUZZ_HEAD 0u
+#include "tests/fuzz/records.h"
+
 const uint32_t fuzz_unit_runs = 60000;
 
 #define PROCESSES 4u

@@ -36,6 +36,9 @@
 #include "tests/fuzz/watch_double.h"
 #include "trace/payload.h"
 
+#define FUZZ_HEAD 1u /* the set-up */
+#include "tests/fuzz/records.h"
+
 const uint32_t fuzz_unit_runs = 10000;
 
 #define WORLD      4u

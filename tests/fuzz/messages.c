@@ -24,6 +24,9 @@
 #include "tests/fuzz/watch_double.h"
 #include "trace/payload.h"
 
+#define FUZZ_HEAD 0u
+#include "tests/fuzz/records.h"
+
 const uint32_t fuzz_unit_runs = 30000;
 
 #define WORLD 4u

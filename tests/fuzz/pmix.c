@@ -18,6 +18,9 @@
 #include "tests/fuzz/daemon_double.h"
 #include "tests/fuzz/fuzz.h"
 
+#define FUZZ_HEAD 1u /* the phase */
+#include "tests/fuzz/records.h"
+
 const uint32_t fuzz_unit_runs = 60000;
 
 #define WORLD 8u
