@@ -433,22 +433,25 @@ void park_wait_end(struct park_wait wait)
 
 /* --- standing still --- */
 
-static const struct stop *standing_at(struct lane *l);
+/* AHEAD: or will, since what is closed stays closed. */
+enum when { NOW, AHEAD };
 
-static bool stands_at(const struct stop *s)
+static const struct stop *stop_of(struct lane *l, enum when when);
+
+static bool stops_at(const struct stop *s, enum when when)
 {
-    if (s->kind == STOP_END || !region_word_reached(s->arrive, s->value))
+    if (s->kind == STOP_END || (when == NOW && !region_word_reached(s->arrive, s->value)))
         return false;
     if (s->kind != STOP_WAIT)
         return !region_word_reached(s->go, s->value);
     struct lane *on = find_serial(s->on_lane);
-    const struct stop *at = on ? standing_at(on) : NULL;
+    const struct stop *at = on ? stop_of(on, when) : NULL;
     return at && at->number <= s->on_number;
 }
 
 /* The stop at which the lane has arrived and stays; NULL: not known to stand still. Streams are in order, so one that was
  * reached and not passed is where the lane is, wherever it lies in our list. */
-static const struct stop *standing_at(struct lane *l)
+static const struct stop *stop_of(struct lane *l, enum when when)
 {
     const struct stop *found = NULL;
     if (l->looking)
@@ -456,10 +459,15 @@ static const struct stop *standing_at(struct lane *l)
     l->looking = true;
     prune(l);
     for (uint32_t i = 0; i < l->n && !found; i++)
-        if (stands_at(&l->stops[i]))
+        if (stops_at(&l->stops[i], when))
             found = &l->stops[i];
     l->looking = false;
     return found;
+}
+
+static bool is_standing(struct lane *l)
+{
+    return stop_of(l, NOW);
 }
 
 static bool legacy_is_behind_blocking_lanes(void)
@@ -471,7 +479,7 @@ static bool legacy_is_behind_blocking_lanes(void)
         if (!l->blocking || l->fresh)
             continue;
         n++;
-        if (!standing_at(l))
+        if (!is_standing(l))
             return false;
     }
     return n > 0;
@@ -479,7 +487,7 @@ static bool legacy_is_behind_blocking_lanes(void)
 
 static bool stands(struct lane *l)
 {
-    if (standing_at(l) || l->fresh)
+    if (is_standing(l) || l->fresh)
         return true;
     return l->stream == CU_STREAM_LEGACY && legacy_is_behind_blocking_lanes();
 }
@@ -539,11 +547,12 @@ bool park_tell_moving(char *text, size_t size)
     return moving;
 }
 
+/* Behind a closed gate one would never be reached, and the queue may be full before the stream gets to that gate. */
 static bool put_park_gates(bool on_legacy)
 {
     struct lane *l;
     DL_FOREACH(lanes, l)
-    if (!l->dead && (l->stream == CU_STREAM_LEGACY) == on_legacy && !standing_at(l) && !put_park_gate(l))
+    if (!l->dead && (l->stream == CU_STREAM_LEGACY) == on_legacy && !stop_of(l, AHEAD) && !put_park_gate(l))
         return false;
     return true;
 }

@@ -7,9 +7,9 @@
  *   - a gate of a communication operation (prismd opens none between EVICT and RESTORED), or a park gate;
  *   - an event wait, whose event was recorded in another lane behind the place where that lane stands still. Waits are
  *     marked for this: arrive before, done after, where the event is not complete when the wait is issued.
- * Standing still is for good, so lanes may be looked at one after the other, and a lane that stands still by itself needs
- * no park gate: what the host launches queues behind where it stands. (That also keeps us out of streams whose queue is
- * full because of a closed gate, where the driver would make us wait.)
+ * Standing still is for good, so lanes may be looked at one after the other, and a lane that stands still by itself, or will
+ * when it gets there, needs no park gate: what the host launches queues behind where it stands. (That also keeps us out of
+ * streams whose queue is full because of a closed gate, where the driver would make us wait for ever.)
  *
  * The legacy default stream L and the blocking streams B wait for each other's earlier work. L may be unable to arrive
  * behind a closed gate of one of B. L's park gate is put after those of B, and L stands still when it has arrived, or when

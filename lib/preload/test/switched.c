@@ -259,6 +259,20 @@ static void launch_fill(unsigned char *on, cudaStream_t stream)
     CHECK(softgpuLaunchHostFunc(stream, fill, &on, sizeof on, &cost));
 }
 
+/* A kernel that no call waits for. */
+static void spin(void *arguments)
+{
+    unsigned char **p = arguments;
+    usleep(300000);
+    memset(*p, 9, MIB);
+}
+
+static void launch_spin(unsigned char *on, cudaStream_t stream)
+{
+    struct softgpuCost cost = {.bytes = 1};
+    CHECK(softgpuLaunchHostFunc(stream, spin, &on, sizeof on, &cost));
+}
+
 /* The host waits in `what` behind a gate that stays closed until the test has moved the rank out and in. */
 static void act_wait(const char *what)
 {
@@ -275,6 +289,8 @@ static void act_wait(const char *what)
     CHECK(cudaMemset(buffer, 0, MIB));
     CHECK(cudaMemset(more, 3, 4 * MIB));
     CHECK(cudaDeviceSynchronize());
+    if (!strcmp(what, "full-ahead"))
+        launch_spin(buffer, stream);
     CHECK(ncclAllReduce(buffer, buffer, MIB / 4, ncclFloat, ncclSum, comm, stream));
     CHECK(cudaMemsetAsync(more, 5, 4 * MIB, stream));
     CHECK(cudaEventRecord(event, stream));
@@ -299,7 +315,7 @@ static void act_wait(const char *what)
         for (int i = 0; i < 3000; i++)
             CHECK(cudaMemsetAsync(more, 5, 64, i % 2 ? stream : other));
         CHECK(cudaMemsetAsync(more, 5, 4 * MIB, other));
-    } else if (!strcmp(what, "full")) { /* the same with a queue that is full before our count says so: the host sits in the driver */
+    } else if (!strncmp(what, "full", strlen("full"))) { /* the same, but full before our count says so: the host sits in the driver */
         CHECK(cudaStreamWaitEvent(other, event, 0));
         for (int i = 0; i < 300; i++)
             CHECK(i % 3 ? cudaMemsetAsync(more, 5, 64, other) : cudaMemcpyAsync(more, more + MIB, 64, cudaMemcpyDeviceToDevice, other));
@@ -322,20 +338,6 @@ static void act_wait(const char *what)
     CHECK(cudaDeviceSynchronize());
     MUST(holds(more, 4 * MIB, 5));
     printf("%s done\n", what);
-}
-
-/* A kernel that no call waits for. */
-static void spin(void *arguments)
-{
-    unsigned char **p = arguments;
-    usleep(300000);
-    memset(*p, 9, MIB);
-}
-
-static void launch_spin(unsigned char *on, cudaStream_t stream)
-{
-    struct softgpuCost cost = {.bytes = 1};
-    CHECK(softgpuLaunchHostFunc(stream, spin, &on, sizeof on, &cost));
 }
 
 static void act_busy(void)

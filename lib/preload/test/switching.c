@@ -165,11 +165,14 @@ static void evict_once(struct fake *f, struct fake_rank *r)
     mover_end(m);
 }
 
-static void wait_in(const char *what)
+/* With a variable more, if there is one. */
+static void wait_with(const char *what, const char *variable, const char *value)
 {
     char line[64];
     snprintf(line, sizeof line, "%s done", what);
     struct fake *f = fresh(evict_once);
+    f->more_env[1][0] = variable;
+    f->more_env[1][1] = value;
     f->hold = true;
     back = 0;
     RUN(f, 2, "wait", what);
@@ -179,6 +182,11 @@ static void wait_in(const char *what)
         assert_int_equal(movers[i].out_bytes, 6 * MIB);
     }
     remove_flags();
+}
+
+static void wait_in(const char *what)
+{
+    wait_with(what, NULL, NULL);
 }
 
 static void host_waits_for_a_stream(void **state) { wait_in("stream"); }
@@ -192,21 +200,18 @@ static void stream_waits_for_a_gated_one(void **state) { wait_in("wait"); }
 /* As CUDA's queues, which make the host wait in the driver when they are full. */
 static void queue_in(const char *what, const char *entries)
 {
-    setenv("SOFTGPU_QUEUE_ENTRIES", entries, 1);
-    wait_in(what);
-    unsetenv("SOFTGPU_QUEUE_ENTRIES");
+    wait_with(what, "SOFTGPU_QUEUE_ENTRIES", entries);
 }
 
 static void more_is_queued_than_the_driver_takes(void **state) { queue_in("queue", "1024"); }
 static void more_is_queued_on_the_default_stream(void **state) { queue_in("legacy-queue", "1024"); }
 static void host_sits_in_a_full_queue(void **state) { queue_in("full", "200"); }
+static void the_queue_is_full_before_the_gate_is_reached(void **state) { queue_in("full-ahead", "200"); }
 
 /* As CUDA, which loads a kernel when it is launched first and waits for the device to do so. */
 static void host_launches_a_kernel_for_the_first_time(void **state)
 {
-    setenv("SOFTGPU_LAZY_LOADING", "1", 1);
-    wait_in("first");
-    unsetenv("SOFTGPU_LAZY_LOADING");
+    wait_with("first", "SOFTGPU_LAZY_LOADING", "1");
 }
 
 static int queued; /* ranks that queued what they wanted to */
@@ -320,10 +325,10 @@ static void evict_until_it_waits(struct fake *f, struct fake_rank *r)
 
 static void more_kernels_while_away_than_the_driver_takes(void **state)
 {
-    setenv("SOFTGPU_QUEUE_ENTRIES", "1024", 1);
     struct fake *f = fresh(evict_until_it_waits);
+    f->more_env[1][0] = "SOFTGPU_QUEUE_ENTRIES";
+    f->more_env[1][1] = "1024";
     RUN(f, 1, "many");
-    unsetenv("SOFTGPU_QUEUE_ENTRIES");
     assert_done(&f->ranks[0], "many done");
     assert_int_equal(movers[0].evictions, 1);
     assert_int_equal(movers[0].waiting, 1);
@@ -425,6 +430,7 @@ int main(void)
         cmocka_unit_test(more_is_queued_than_the_driver_takes),
         cmocka_unit_test(more_is_queued_on_the_default_stream),
         cmocka_unit_test(host_sits_in_a_full_queue),
+        cmocka_unit_test(the_queue_is_full_before_the_gate_is_reached),
         cmocka_unit_test(host_launches_a_kernel_for_the_first_time),
         cmocka_unit_test(a_gate_that_opens_when_enough_is_queued),
         cmocka_unit_test(memory_that_the_program_maps),
