@@ -196,7 +196,7 @@ static void slower_beside_communication(void)
     OK(cudaSetDevice(1));
     CHECK(kernel_ms(20) < 20.1f);
 }
-IN_CHILD(slower_beside_communication)
+TIMED_IN_CHILD(slower_beside_communication)
 
 static void bad_launches(void)
 {
