@@ -43,6 +43,9 @@ void payload_writer_abort(struct payload_writer *w); /* removes the files; NULL 
 struct payload_reader;
 /* Opens the indices of nodes 0..nodes-1. Reading is thread safe. */
 struct payload_reader *payload_reader_open(const char *dir, uint32_t nodes, struct prism_error *err);
+/* The same, but only keys for which keep() is not 0 are known, and cost memory and time: a trace of thousands of ranks has millions. */
+struct payload_reader *payload_reader_open_some(const char *dir, uint32_t nodes, int (*keep)(void *ctx, struct payload_key key), void *ctx,
+                                                struct prism_error *err);
 void payload_reader_close(struct payload_reader *r);
 /* Size of a payload, or -1 when there is none. */
 int64_t payload_reader_size(const struct payload_reader *r, struct payload_key key);

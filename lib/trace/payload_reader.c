@@ -74,7 +74,24 @@ void payload_reader_close(struct payload_reader *r)
     free(r);
 }
 
-static int open_index(struct store *s, const char *dir, uint32_t node, struct prism_error *err)
+struct choice { /* of keys; keep NULL: all */
+    int (*keep)(void *ctx, struct payload_key key);
+    void *ctx;
+};
+
+static void drop_others(struct payload_index *index, const struct choice *choice)
+{
+    uint32_t kept = 0;
+    if (!choice->keep)
+        return;
+    for (uint32_t e = 0; e < index->nentries; e++)
+        if (choice->keep(choice->ctx, index->entries[e].key))
+            index->entries[kept++] = index->entries[e];
+    index->nentries = kept;
+    index->entries = check(realloc(index->entries, (kept + 1u) * sizeof *index->entries));
+}
+
+static int open_index(struct store *s, const char *dir, uint32_t node, const struct choice *choice, struct prism_error *err)
 {
     char path[PATH_MAX];
     if (snprintf(path, sizeof path, "%s/payload-%u.idx", dir, node) >= (int)sizeof path)
@@ -95,6 +112,8 @@ static int open_index(struct store *s, const char *dir, uint32_t node, struct pr
         rc = prism_error_set(err, PRISM_EXIT_TRACE,
                              "%s is of node %u; the files of the trace have been mixed up", path,
                              s->index.node);
+    if (!rc)
+        drop_others(&s->index, choice);
     return rc;
 }
 
@@ -153,21 +172,28 @@ static void build_table(struct payload_reader *r)
         }
 }
 
-struct payload_reader *payload_reader_open(const char *dir, uint32_t nodes, struct prism_error *err)
+struct payload_reader *payload_reader_open_some(const char *dir, uint32_t nodes, int (*keep)(void *ctx, struct payload_key key), void *ctx,
+                                                struct prism_error *err)
 {
+    struct choice choice = {keep, ctx};
     struct payload_reader *r = check(calloc(1, sizeof *r));
     pthread_mutex_init(&r->lock, NULL);
     r->stores = check(calloc(nodes ? nodes : 1, sizeof *r->stores));
     for (uint32_t i = 0; i < nodes; i++) {
         r->stores[i].fd = -1;
         r->nstores = i + 1;
-        if (open_index(&r->stores[i], dir, i, err) || open_data(&r->stores[i], dir, i, err)) {
+        if (open_index(&r->stores[i], dir, i, &choice, err) || open_data(&r->stores[i], dir, i, err)) {
             payload_reader_close(r);
             return NULL;
         }
     }
     build_table(r);
     return r;
+}
+
+struct payload_reader *payload_reader_open(const char *dir, uint32_t nodes, struct prism_error *err)
+{
+    return payload_reader_open_some(dir, nodes, NULL, NULL, err);
 }
 
 /* ---- Get ---- */

@@ -151,7 +151,7 @@ void durations_add(struct durations *d, uint32_t entry, int64_t ns)
 
 double durations_find(const struct durations *d, uint32_t comm, const struct graph_part *parts, uint32_t nparts)
 {
-    const struct entry *e = d ? find(d, key_of(comm, parts, nparts)) : NULL;
+    const struct entry *e = d && d->n ? find(d, key_of(comm, parts, nparts)) : NULL; /* mostly nothing was measured */
     return e && e->n ? e->median : -1;
 }
 

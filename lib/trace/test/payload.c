@@ -239,6 +239,29 @@ static void test_keep(void **state)
     }
 }
 
+/* A reader of some keys knows no others. */
+static void test_open_some(void **state)
+{
+    uint8_t data[5000], out[5000];
+    uint32_t limit = 5;
+    put_some(*state, 0, 12);
+    struct payload_reader *r = payload_reader_open_some(*state, 1, keep_below, &limit, NULL);
+    assert_non_null(r);
+    for (uint32_t i = 0; i < 12; i++) {
+        fill(data, sizeof data, i);
+        assert_int_equal(payload_reader_size(r, key(0, i)), i < limit ? (int64_t)sizeof data : -1);
+        if (i < limit) {
+            assert_int_equal(payload_reader_get(r, key(0, i), out, sizeof out, NULL), sizeof data);
+            assert_memory_equal(out, data, sizeof data);
+        }
+    }
+    payload_reader_close(r);
+    limit = 0;
+    r = payload_reader_open_some(*state, 1, keep_below, &limit, NULL);
+    assert_int_equal(payload_reader_size(r, key(0, 0)), -1);
+    payload_reader_close(r);
+}
+
 /* ---- Incomplete and damaged ---- */
 
 static void test_incomplete(void **state)
@@ -387,6 +410,7 @@ int main(void)
         SCRATCH(test_round_trip),     SCRATCH(test_same_content_once),
         SCRATCH(test_nothing_at_all), SCRATCH(test_threads),
         SCRATCH(test_keep),           SCRATCH(test_incomplete),
+        SCRATCH(test_open_some),           SCRATCH(test_incomplete),
         SCRATCH(test_unwritable),     SCRATCH(test_damaged),
         SCRATCH(test_fuzz),           SCRATCH(test_golden),
     };
