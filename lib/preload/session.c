@@ -192,7 +192,7 @@ void session_register(size_t end)
 
 static void say_set_up(bool done)
 {
-    struct msg_set_up m = {.h = {MSG_SET_UP, sizeof m}, .done = done};
+    struct msg_set_up m = {.h = {MSG_SET_UP, sizeof m}, .done = done, .wakes = done && real_find(REAL_CUDA, "softgpuLaunchHostFunc")};
     socket_send(&m, sizeof m);
 }
 

@@ -154,7 +154,7 @@ struct msg_sync_enter {
 struct msg_set_up {
     struct msg_header h;
     uint32_t done; /* 0: begins; 1: the context is there and the region registered */
-    uint32_t unused;
+    uint32_t wakes; /* with done: the device wakes who sleeps on a word that it writes: a software GPU */
 };
 
 /* Device times of a node, CLOCK_MONOTONIC nanoseconds: pre = the stream got there, post = the node had ended. */

@@ -22,6 +22,9 @@
 /* With a board, the longest between looks: as long as every arrival has come by way of the board, and woken the thread. */
 #define BOARD_POLL_NS 100000000
 
+/* Between looks at writers that are known to wake. */
+#define WOKEN_POLL_NS (NSEC_PER_SEC / 2)
+
 struct timed_write {
     uint32_t *word;
     uint32_t value;
@@ -39,6 +42,8 @@ struct watch {
     uint32_t silent;   /* arrivals that a sleep's time-out found, in a row */
     enum { NOT_SLEPT, WOKEN, TIMED_OUT } slept; /* how the sleep before this look ended */
     bool spins_allowed;
+    bool writers_wake;
+    bool cannot_wait;  /* the kernel has no FUTEX_WAITV */
     uint32_t spinning; /* atomic: the thread reads arrive words without the lock */
     struct group **heads; /* groups that can arrive next */
     size_t nheads, heads_cap;
@@ -116,6 +121,12 @@ static void drop_head(struct watch *w, struct group *g)
     w->heads[g->head] = last;
     last->head = g->head;
     g->head = SIZE_MAX;
+}
+
+/* Whoever writes wakes the thread. */
+static bool is_woken(const struct watch *w)
+{
+    return w->writers_wake && !w->cannot_wait && (w->daemon->board || w->nheads < WAITV_MAX);
 }
 
 static bool has_arrived(const struct group *g)
@@ -321,7 +332,7 @@ static void look_for_arrivals(struct watch *w)
     w->all_poll_ns = look_at_heads(w) || silent ? w->poll_ns : w->all_poll_ns * 2;
     if (w->all_poll_ns > BOARD_POLL_NS)
         w->all_poll_ns = BOARD_POLL_NS;
-    w->look_at_all_ns = now + w->all_poll_ns;
+    w->look_at_all_ns = now + (is_woken(w) ? WOKEN_POLL_NS : w->all_poll_ns);
 }
 
 static void sleep_on(struct watch *w, struct futex_waitv *waiters, unsigned n, int64_t deadline_ns)
@@ -330,11 +341,13 @@ static void sleep_on(struct watch *w, struct futex_waitv *waiters, unsigned n, i
     w->sleeping = true;
     pthread_mutex_unlock(&w->daemon->lock);
     long rc = syscall(SYS_futex_waitv, waiters, n, 0, &ts, CLOCK_MONOTONIC);
-    if (rc < 0 && errno == ENOSYS)
+    bool cannot = rc < 0 && errno == ENOSYS, timed_out = rc < 0 && errno == ETIMEDOUT;
+    if (cannot)
         clock_sleep_until_ns(deadline_ns);
     pthread_mutex_lock(&w->daemon->lock);
     w->sleeping = false;
-    w->slept = rc >= 0 ? WOKEN : errno == ETIMEDOUT ? TIMED_OUT : NOT_SLEPT;
+    w->cannot_wait |= cannot;
+    w->slept = rc >= 0 ? WOKEN : timed_out ? TIMED_OUT : NOT_SLEPT;
 }
 
 /* A GPU's write wakes nobody. The words stay mapped while `spinning` is set: watch_drop_rank waits for that. */
@@ -366,7 +379,7 @@ static void wait_for_change(struct watch *w, uint32_t bell, int64_t deadline_ns)
                 return;
             waiters[n++] = (struct futex_waitv){.val = seen, .uaddr = (uintptr_t)word, .flags = FUTEX_32};
         }
-    if (w->spins_allowed && w->silent >= SILENT_ARRIVALS && w->nheads)
+    if (w->spins_allowed && !is_woken(w) && w->silent >= SILENT_ARRIVALS && w->nheads)
         spin_on(w, waiters, n, deadline_ns);
     else
         sleep_on(w, waiters, n, deadline_ns);
@@ -386,7 +399,9 @@ static void *watch_main(void *arg)
         open_due(w);
         w->slept = NOT_SLEPT;
         int64_t now = clock_now_ns();
-        int64_t deadline = !w->nheads ? now + NSEC_PER_SEC : w->daemon->board ? w->look_at_all_ns : now + w->poll_ns;
+        int64_t deadline = now + (!w->nheads ? NSEC_PER_SEC : is_woken(w) ? WOKEN_POLL_NS : w->poll_ns);
+        if (w->nheads && w->daemon->board)
+            deadline = w->look_at_all_ns;
         if (w->ndue && w->due[0]->open_at_ns < deadline)
             deadline = w->due[0]->open_at_ns;
         deadline = write_due(w, deadline);
@@ -443,8 +458,14 @@ void watch_set_poll(struct watch *w, int64_t poll_ns, bool spin)
     w->poll_ns = w->all_poll_ns = poll_ns;
     w->look_at_all_ns = 0;
     w->spins_allowed = spin;
+    w->writers_wake = false;
     w->silent = 0;
     ring(w);
+}
+
+void watch_writers_wake(struct watch *w)
+{
+    w->writers_wake = true;
 }
 
 void watch_destroy(struct watch *w)

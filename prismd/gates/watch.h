@@ -16,6 +16,10 @@ void watch_destroy(struct watch *w); /* joins the thread; NULL is fine; call wit
  * time instead: a core for microseconds of precision, for calibration and emulation. With the lock held. */
 void watch_set_poll(struct watch *w, int64_t poll_ns, bool spin);
 
+/* Until the next watch_set_poll: writers are software GPUs, which wake. Looks are then for nothing, and few; nothing is spun for: on a busy
+ * machine arrivals may seem to come without wake-ups. With the lock held. */
+void watch_writers_wake(struct watch *w);
+
 /* There is something to look at (phase_ops.look). Needs no lock. */
 void watch_ring(struct watch *w);
 

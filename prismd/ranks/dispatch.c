@@ -178,6 +178,14 @@ static void take_memory(struct rank *r, const struct msg_memory *m)
         r->peak_bytes = m->peak_bytes;
 }
 
+static void take_set_up(struct daemon *d, struct rank *r, const struct msg_set_up *m)
+{
+    r->host_waits = m->done ? HOST_RUNS : HOST_IN_DRIVER;
+    settling_set_up(r, m->done);
+    if (m->done && m->wakes)
+        watch_writers_wake(d->watch);
+}
+
 static bool long_enough(const struct msg_header *h, size_t len)
 {
     static const size_t least[] = {
@@ -247,8 +255,7 @@ void dispatch_message(struct daemon *d, struct rank *r, const void *data, size_t
         take_fatal(d, r, data, len);
         break;
     case MSG_SET_UP:
-        r->host_waits = ((const struct msg_set_up *)h)->done ? HOST_RUNS : HOST_IN_DRIVER;
-        settling_set_up(r, ((const struct msg_set_up *)h)->done);
+        take_set_up(d, r, data);
         break;
     case MSG_BYE:
         r->bye = true;

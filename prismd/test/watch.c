@@ -313,6 +313,43 @@ static void silent_writers_are_watched_by_spinning(void **state)
     pthread_mutex_unlock(&f->daemon.lock);
 }
 
+static uint32_t looks;
+
+static void count_look(struct daemon *d)
+{
+    (void)d;
+    looks++;
+}
+
+/* Known to wake: nobody looks every now and then, or spins, for what may come without. If it does come, it is found late. */
+static void writers_that_wake_are_slept_for(void **state)
+{
+    struct fixture *f = *state;
+    struct phase_ops counting = ops;
+    counting.look = count_look;
+    pthread_mutex_lock(&f->daemon.lock);
+    f->daemon.ops = &counting;
+    watch_set_poll(f->daemon.watch, 100000, true);
+    watch_writers_wake(f->daemon.watch);
+    for (uint32_t i = 0; i < 4; i++) {
+        add(f, 0, i, i);
+        add(f, 1, i, i);
+        let_it_look(f);
+        __atomic_store_n(&slot(f, 0, i)->arrive, f->generation, __ATOMIC_RELEASE);
+        wait_for(f, &seen.narrived, i + 1);
+    }
+    let_it_look(f);
+    looks = 0;
+    for (uint32_t i = 0; i < 10; i++)
+        let_it_look(f); /* a fifth of a second: 2,000 looks, were it to poll */
+    uint32_t looked = looks;
+    arrive(f, 1, 0);
+    wait_for(f, &seen.narrived, 5);
+    f->daemon.ops = &ops;
+    pthread_mutex_unlock(&f->daemon.lock);
+    assert_true(looked < 20);
+}
+
 /* With a board as well: it rings the bell, and wakes nobody. Looks that come seldom, as long as all arrivals wake (a tenth of a
  * second), would take four seconds. */
 static void silent_writers_with_a_board(void **state)
@@ -413,6 +450,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(words_are_raised_in_time, make, unmake),
         cmocka_unit_test_setup_teardown(writers_need_not_wake, make, unmake),
         cmocka_unit_test_setup_teardown(silent_writers_are_watched_by_spinning, make, unmake),
+        cmocka_unit_test_setup_teardown(writers_that_wake_are_slept_for, make, unmake),
         cmocka_unit_test_setup_teardown(silent_writers_with_a_board, make, unmake),
         cmocka_unit_test_setup_teardown(many_streams_are_watched, make, unmake),
         cmocka_unit_test_setup_teardown(a_dropped_rank_takes_its_gates_along, make, unmake),

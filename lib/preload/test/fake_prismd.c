@@ -331,6 +331,7 @@ static void take_message(struct fake *f, uint32_t rank, const union message *m, 
         break;
     case MSG_SET_UP:
         assert_int_equal(m->set_up.done, r->set_ups);
+        assert_int_equal(m->set_up.wakes, m->set_up.done); /* software GPUs */
         r->set_ups++;
         break;
     case MSG_SYNC_ENTER:
