@@ -1,4 +1,4 @@
-/* file.h - graph.bin of version 2 opened for random access, salvage and merging (docs/formats/prismtrace.md).
+/* file.h - graph.bin of version 2 opened for random access and salvage (docs/formats/prismtrace.md).
  *
  * A file is an index of chunks; what a rank is made of is found from it without reading the rest. All functions take the
  * file as it lies in memory (graph_file_map maps one from disk). Not thread safe.
@@ -47,9 +47,5 @@ struct graph_file_saved { /* salvage */
 };
 /* Every rank and communicator; saved = NULL: anything missing is an error. Also checks chunks that no rank needs. */
 struct graph *graph_file_read(struct graph_file *f, struct graph_file_saved *saved, struct prism_error *err);
-
-/* Files of several daemons, each with the ranks of its own (the others empty), to one: chunks are copied as they are, each
- * content once. -1 with err: different worlds or communicators, or a rank in two of them. out is cleared first. */
-int graph_file_merge(struct graph_file *const *files, uint32_t n, struct bytes *out, struct prism_error *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* file_private.h - inside of graph_file (file.c, file_program.c, file_read.c, file_merge.c). */
+/* file_private.h - inside of graph_file (file.c, file_program.c, file_read.c). */
 #ifndef PRISM_GRAPH_FILE_PRIVATE_H
 #define PRISM_GRAPH_FILE_PRIVATE_H
 
@@ -63,22 +63,5 @@ int file_find(struct graph_file *f, uint32_t type, const struct chunk_key *key);
 int file_assemble(struct graph_file *f, const struct chunk_key *program, const struct chunk_key *counts, struct graph_rank *r);
 void file_index_keys(struct graph_file *f);
 void file_free_caches(struct graph_file *f);
-
-/* A record of a chunk of RANKS. */
-struct file_record {
-    uint32_t klass, ncomms, niterations, nstreams, nhosts;
-    struct chunk_key program, counts;
-    const uint8_t *globals, *places, *iterations; /* into the chunk's contents */
-};
-/* What ranks [first, first + n) of ranks are made of, as a chunk of RANKS holds it; keys[0] is that of rank first. */
-struct file_keys {
-    struct chunk_key program, counts; /* none: the rank has no nodes */
-};
-void file_put_records(struct bytes *b, const struct graph_rank *ranks, const struct file_keys *keys, uint32_t first,
-                      uint32_t n);
-/* Communicators, iterations and numbers of a record; its chunk's contents are still in f->raw. */
-void file_take_tables(const struct file_record *record, struct graph_rank *r);
-/* Contents of table chunk c into f->raw and its records (owned by the caller). NULL: damaged. */
-struct file_record *file_records(struct graph_file *f, const struct chunk *c);
 
 #endif

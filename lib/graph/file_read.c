@@ -74,6 +74,13 @@ int graph_file_comm(struct graph_file *f, uint32_t comm, const struct graph_comm
 
 /* ---- Records ---- */
 
+/* Of a chunk of RANKS. */
+struct record {
+    uint32_t klass, ncomms, niterations, nstreams, nhosts;
+    struct chunk_key program, counts;
+    const uint8_t *globals, *places, *iterations; /* into the chunk's contents */
+};
+
 static uint32_t word(const uint8_t *p)
 {
     struct bytes_reader r = bytes_reader_init(p, 4);
@@ -82,13 +89,13 @@ static uint32_t word(const uint8_t *p)
 
 #define FIXED (5 * 4 + 2 * sizeof(struct chunk_key))
 
-static bool cut_records(struct bytes_reader *b, struct file_record *list, uint32_t n)
+static bool cut_records(struct bytes_reader *b, struct record *list, uint32_t n)
 {
     const uint8_t *fixed = bytes_get(b, (size_t)n * FIXED);
     if (!fixed)
         return false;
     for (uint32_t i = 0; i < n; i++) {
-        struct file_record *r = &list[i];
+        struct record *r = &list[i];
         uint32_t *words[] = {&r->klass, &r->ncomms, &r->niterations, &r->nstreams, &r->nhosts};
         for (uint32_t w = 0; w < 5; w++)
             *words[w] = word(fixed + 4 * ((size_t)w * n + i));
@@ -109,7 +116,8 @@ static bool cut_records(struct bytes_reader *b, struct file_record *list, uint32
     return b->pos == b->len;
 }
 
-struct file_record *file_records(struct graph_file *f, const struct chunk *c)
+/* Contents of table chunk c into f->raw and its records (owned by the caller). NULL: damaged. */
+static struct record *read_records(struct graph_file *f, const struct chunk *c)
 {
     if (file_contents(f, c))
         return NULL;
@@ -118,14 +126,15 @@ struct file_record *file_records(struct graph_file *f, const struct chunk *c)
     if (b.bad || first != c->first || n != c->n || first > f->facts.world || n > f->facts.world - first ||
         n > f->raw.len / FIXED)
         return NULL;
-    struct file_record *list = file_array(n, sizeof *list);
+    struct record *list = file_array(n, sizeof *list);
     if (cut_records(&b, list, n))
         return list;
     free(list);
     return NULL;
 }
 
-void file_take_tables(const struct file_record *record, struct graph_rank *r)
+/* Communicators, iterations and numbers of a record; its chunk's contents are still in f->raw. */
+static void take_tables(const struct record *record, struct graph_rank *r)
 {
     *r = (struct graph_rank){.ncomms = record->ncomms, .nstreams = record->nstreams, .nhosts = record->nhosts,
                              .klass = record->klass, .niterations = record->niterations};
@@ -141,7 +150,7 @@ void file_take_tables(const struct file_record *record, struct graph_rank *r)
 }
 
 /* Its nodes and parts; on failure it is empty. */
-static int complete_rank(struct graph_file *f, const struct file_record *record, struct graph_rank *r)
+static int complete_rank(struct graph_file *f, const struct record *record, struct graph_rank *r)
 {
     int rc = 0;
     for (uint32_t i = 0; i < r->ncomms && !rc; i++)
@@ -226,11 +235,11 @@ int graph_file_rank(struct graph_file *f, uint32_t rank, struct graph_rank *out,
         const struct chunk *c = &f->chunks.list[i];
         if (c->type != CHUNK_RANKS || rank < c->first || rank - c->first >= c->n)
             continue;
-        struct file_record *list = file_records(f, c), mine;
+        struct record *list = read_records(f, c), mine;
         if (!list)
             break;
         mine = list[rank - c->first];
-        file_take_tables(&mine, out);
+        take_tables(&mine, out);
         free(list);
         if (complete_rank(f, &mine, out) || all_times(f, rank, out))
             break;
@@ -242,7 +251,7 @@ int graph_file_rank(struct graph_file *f, uint32_t rank, struct graph_rank *out,
 
 static int read_ranks(struct graph_file *f, const struct chunk *c, struct graph *g, struct graph_file_saved *saved)
 {
-    struct file_record *list = file_records(f, c);
+    struct record *list = read_records(f, c);
     if (!list)
         return -1;
     bool *taken = file_array(c->n, sizeof *taken);
@@ -251,7 +260,7 @@ static int read_ranks(struct graph_file *f, const struct chunk *c, struct graph 
         struct graph_rank *r = &g->ranks[c->first + i];
         taken[i] = !r->comms; /* else the rank is in two chunks */
         if (taken[i])
-            file_take_tables(&list[i], r);
+            take_tables(&list[i], r);
         else if (!saved)
             rc = -1;
     }

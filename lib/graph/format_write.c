@@ -208,14 +208,19 @@ static void put_comms(struct output *o)
     }
 }
 
+/* What a rank is made of; none: it has no nodes. */
+struct rank_keys {
+    struct chunk_key program, counts;
+};
+
 #define EACH(body)                                                                                           \
     for (uint32_t i = first; i < first + n; i++) {                                                           \
         const struct graph_rank *r = &ranks[i];                                                              \
         body;                                                                                                \
     }
 
-void file_put_records(struct bytes *b, const struct graph_rank *ranks, const struct file_keys *keys, uint32_t first,
-                      uint32_t n)
+/* Ranks [first, first + n) as a chunk of RANKS holds them; keys[0] is that of rank first. */
+static void put_records(struct bytes *b, const struct graph_rank *ranks, const struct rank_keys *keys, uint32_t first, uint32_t n)
 {
     bytes_put_u32(b, first);
     bytes_put_u32(b, n);
@@ -235,15 +240,15 @@ void file_put_records(struct bytes *b, const struct graph_rank *ranks, const str
 
 static void put_ranks(struct output *o, uint32_t first, uint32_t n)
 {
-    struct file_keys keys[CHUNK_RANKS_N];
+    struct rank_keys keys[CHUNK_RANKS_N];
     memset(keys, 0, sizeof keys);
     for (uint32_t i = 0; i < n; i++) {
         const struct graph_rank *r = &o->g->ranks[first + i];
         const struct program *p = r->nnodes ? program_of(o, r) : NULL;
         if (p)
-            keys[i] = (struct file_keys){p->program, p->counts};
+            keys[i] = (struct rank_keys){p->program, p->counts};
     }
-    file_put_records(&o->raw, o->g->ranks, keys, first, n);
+    put_records(&o->raw, o->g->ranks, keys, first, n);
     put(o, &o->raw, CHUNK_RANKS, first, n);
 }
 

@@ -373,42 +373,6 @@ static void test_rest_is_not_read(void **state)
     bytes_free(&torn);
 }
 
-/* Daemons that each captured some of the ranks. */
-static void test_merge(void **state)
-{
-    struct bytes parts[3] = {{0}}, out = {0};
-    struct graph_file *files[3];
-    struct prism_error err = {0};
-    struct graph *g = sample_graph(), *all;
-    for (uint32_t i = 0; i < 3; i++) {
-        struct graph *mine = sample_graph();
-        for (uint32_t r = 0; r < mine->world; r++)
-            if (r % 3 != i)
-                graph_rank_clear(&mine->ranks[r]);
-        graph_write(mine, &parts[i]);
-        graph_destroy(mine);
-        files[i] = graph_file_open(parts[i].data, parts[i].len, &err);
-        assert_non_null(files[i]);
-    }
-    assert_int_equal(graph_file_merge(files, 3, &out, &err), 0);
-    all = graph_read(out.data, out.len, &err);
-    if (!all)
-        fail_msg("%s", err.text);
-    for (uint32_t r = 0; r < g->world; r++)
-        assert_same_rank(&g->ranks[r], &all->ranks[r]);
-    graph_destroy(all);
-    graph_file_close(files[2]);
-    files[2] = files[0]; /* ranks twice */
-    assert_int_equal(graph_file_merge(files, 3, &out, &err), -1);
-    assert_non_null(strstr(err.text, "rank 0 is in part 0 of the graph and in part 2"));
-    for (uint32_t i = 0; i < 2; i++)
-        graph_file_close(files[i]);
-    for (uint32_t i = 0; i < 3; i++)
-        bytes_free(&parts[i]);
-    bytes_free(&out);
-    graph_destroy(g);
-}
-
 /* A file whose chunks of ranks overlap: refused; salvage takes each rank once and keeps nothing (found by fuzzing). */
 static void test_ranks_twice(void **state)
 {
@@ -514,7 +478,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip), cmocka_unit_test(test_small),         cmocka_unit_test(test_golden),
         cmocka_unit_test(test_refused),    cmocka_unit_test(test_cut),           cmocka_unit_test(test_flipped),
-        cmocka_unit_test(test_tampered),   cmocka_unit_test(test_random_access), cmocka_unit_test(test_rest_is_not_read), cmocka_unit_test(test_merge),
+        cmocka_unit_test(test_tampered),   cmocka_unit_test(test_random_access), cmocka_unit_test(test_rest_is_not_read),
         cmocka_unit_test(test_sharing),    cmocka_unit_test(test_ranks_twice),
         cmocka_unit_test(test_exchange),
     };
