@@ -1,15 +1,13 @@
 /* reduce.c - one loop for each datatype and reduction, made by the macros of section 1. */
 #include "coll/reduce.h"
 
-#include <pthread.h>
-#include <sched.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "coll/number.h"
 #include "coll/pairs.h"
+#include "coll/share.h"
 #include "coll/types.h"
 
 /* Elements worked on at a time: as many as let the partial sums of a block, and what is read and written beside them, stay in a
@@ -19,7 +17,6 @@
 #define LARGEST_BLOCK ((size_t)8192)
 /* What a thread is worth starting for: elements times steps, some milliseconds of work. */
 #define STEPS_A_THREAD ((uint64_t)16 << 20)
-#define THREADS        16u
 
 /* --- 1. The loops --- */
 
@@ -208,13 +205,6 @@ struct reduction {
     const struct coll_premul *scalars;
 };
 
-/* Elements of one thread. */
-struct range {
-    const struct reduction *reduction;
-    uint64_t from, to;
-    pthread_t thread;
-};
-
 /* Bytes from one buffer to the next: whole cache lines. */
 static size_t stride(const struct reduction *r)
 {
@@ -256,54 +246,16 @@ static void reduce_block(const struct reduction *r, char *buffers, uint64_t at, 
         r->kernels->divide(out, len, r->n);
 }
 
-static void reduce_range(const struct reduction *r, uint64_t from, uint64_t to)
+/* Elements do not touch each other, so the bits are those of one thread. */
+static void reduce_range(const void *reduction, uint64_t from, uint64_t to)
 {
+    const struct reduction *r = reduction;
     char *buffers = r->pairs.nbuffers ? aligned_alloc(64, r->pairs.nbuffers * stride(r)) : NULL;
     if (r->pairs.nbuffers && !buffers)
         abort();
     for (uint64_t at = from; at < to; at += r->block)
         reduce_block(r, buffers, at, to - at < r->block ? (size_t)(to - at) : r->block);
     free(buffers);
-}
-
-static void *reduce_in_thread(void *range)
-{
-    const struct range *r = range;
-    reduce_range(r->reduction, r->from, r->to);
-    return NULL;
-}
-
-static unsigned processors(void)
-{
-    cpu_set_t set;
-    return sched_getaffinity(0, sizeof set, &set) ? 1 : (unsigned)CPU_COUNT(&set);
-}
-
-/* Elements do not touch each other, so the bits are those of one thread. */
-static void reduce_all(const struct reduction *r, uint64_t count)
-{
-    struct range ranges[THREADS];
-    sigset_t all, before;
-    uint64_t work = count * r->pairs.nsteps / STEPS_A_THREAD, blocks = (count + r->block - 1) / r->block;
-    unsigned most = work > 1 ? processors() : 1, n = work < most ? (unsigned)work : most, started = 0;
-    n = n > THREADS ? THREADS : n;
-    if (n > 1) {
-        uint64_t each = (blocks + n - 1) / n * r->block;
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the caller's threads */
-        for (; started + 1 < n && (started + 1) * each < count; started++) {
-            struct range *g = &ranges[started];
-            *g = (struct range){.reduction = r, .from = started * each, .to = (started + 1) * each};
-            if (pthread_create(&g->thread, NULL, reduce_in_thread, g))
-                break;
-        }
-        pthread_sigmask(SIG_SETMASK, &before, NULL);
-        reduce_range(r, started * each, count);
-    } else {
-        reduce_range(r, 0, count);
-    }
-    while (started)
-        pthread_join(ranges[--started].thread, NULL);
 }
 
 /* Members that bring the same: the same input and, where it counts, the same factor. */
@@ -338,7 +290,7 @@ int coll_reduce(void *out, const void *const *inputs, int n, uint64_t count, int
                           .size = coll_datatype_size(datatype), .scaled = redop == COLL_REDOP_PREMUL || (average && floating),
                           .divide = average && !floating, .shared = average ? &share : NULL, .scalars = scalars};
     plan(&r, count);
-    reduce_all(&r, count);
+    coll_share(count, r.block, count * r.pairs.nsteps / STEPS_A_THREAD, reduce_range, &r);
     pairs_free(&r.pairs);
     return 0;
 }

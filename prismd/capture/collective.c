@@ -7,6 +7,7 @@
 
 #include "coll/combine.h"
 #include "coll/reduce.h"
+#include "coll/share.h"
 #include "coll/types.h"
 #include "common/scratch.h"
 #include "prismd/folding/folding.h"
@@ -164,12 +165,12 @@ static bool accumulate(struct daemon *d, const struct collective *c, bool withou
     return any && !rc;
 }
 
-static void *room(size_t bytes)
+static void *copy_of(const void *data, size_t bytes)
 {
     void *p = malloc(bytes ? bytes : 1);
     if (!p)
         abort();
-    return p;
+    return memcpy(p, data, bytes);
 }
 
 /* All of this node's members have arrived: their sum goes to the home. They are served by on_node_result. */
@@ -177,7 +178,7 @@ static void send_sum(struct daemon *d, const struct collective *c, uint32_t home
 {
     const struct msg_part *w = &c->entries[c->first].what;
     struct bytes b = {0};
-    void *sum = room(w->out_bytes);
+    void *sum = scratch_of(&sum_scratch, w->out_bytes);
     if (accumulate(d, c, false, sum)) {
         bytes_put_u32(&b, (uint32_t)c->key.global);
         bytes_put_u32(&b, c->key.sequence);
@@ -188,7 +189,6 @@ static void send_sum(struct daemon *d, const struct collective *c, uint32_t home
         bytes_put(&b, sum, w->out_bytes);
         link_send(d, home, LINK_NODE_SUM, &b);
     }
-    free(sum);
     bytes_free(&b);
 }
 
@@ -223,7 +223,7 @@ static void serve_remote(struct daemon *d, const struct collective *c, uint32_t 
     bytes_free(&b);
 }
 
-/* shared: every member's output, where the operation gives all the same bytes; else NULL. */
+/* shared: every member's output, where the operation gives all the same bytes, and there already; else NULL. */
 static int serve(struct daemon *d, const struct collective *c, const void *const *inputs,
                  const struct coll_premul *scalars, uint32_t member, const void *shared)
 {
@@ -232,17 +232,34 @@ static int serve(struct daemon *d, const struct collective *c, const void *const
     if (!e->group && !shared && !(own = malloc(e->what.out_bytes ? e->what.out_bytes : 1)))
         abort();
     void *out = e->group ? e->group->rank->region + e->what.out_offset : own;
-    int rc = 0;
-    if (e->group && shared)
-        memcpy(out, shared, e->what.out_bytes);
-    else if (!shared && e->what.out_bytes)
-        rc = combine_for(d, c, inputs, scalars, member, out);
+    int rc = !shared && e->what.out_bytes ? combine_for(d, c, inputs, scalars, member, out) : 0;
     if (!rc && e->group)
         on_served(d, e->group);
     else if (!rc)
         serve_remote(d, c, member, shared ? shared : own);
     free(own);
     return rc;
+}
+
+/* Members that did not come in a node's sum. */
+static void serve_all(struct daemon *d, const struct collective *c, const void *const *inputs, const struct coll_premul *scalars,
+                      const void *shared)
+{
+    void **to = malloc(c->size * sizeof *to);
+    uint64_t bytes = c->entries[c->first].what.out_bytes;
+    uint32_t n = 0;
+    int rc = 0;
+    if (!to)
+        abort();
+    for (uint32_t i = 0; i < c->size && shared; i++)
+        if (c->entries[i].arrived && c->entries[i].group && c->entries[i].what.out_bytes == bytes)
+            to[n++] = c->entries[i].group->rank->region + c->entries[i].what.out_offset;
+    if (n)
+        coll_copy_to(to, n, shared, bytes);
+    free(to);
+    for (uint32_t i = 0; i < c->size && !rc && !d->failure.code; i++)
+        if (c->entries[i].arrived && !c->entries[i].summed)
+            rc = serve(d, c, inputs, scalars, i, shared);
 }
 
 /* An all-reduce of n members is combined once, not n times. In shared_scratch; NULL where outputs differ. */
@@ -330,9 +347,8 @@ static void complete_summed(struct daemon *d, struct collective *c)
 {
     int rc = keep_summed_contribution(d, c);
     void *shared = rc || d->failure.code ? NULL : combine_once(d, c, NULL, NULL);
-    for (uint32_t i = 0; i < c->size && !d->failure.code; i++)
-        if (!c->entries[i].summed)
-            serve(d, c, NULL, NULL, i, shared);
+    if (!rc && !d->failure.code)
+        serve_all(d, c, NULL, NULL, shared);
     if (!d->failure.code)
         send_node_results(d, c, shared);
     drop(c);
@@ -352,9 +368,8 @@ static void complete(struct daemon *d, struct collective *c)
     folding_spread_note(d, &d->graph->comms[c->key.global], c->stand_ins, &c->entries[c->first].what, inputs);
     int rc = folding_has_root(d, &d->graph->comms[c->key.global], &c->entries[c->first].what) ? keep_contribution(d, c, inputs, scalars) : -1;
     void *shared = rc ? NULL : combine_once(d, c, inputs, scalars);
-    for (uint32_t i = 0; i < c->size && !rc && !d->failure.code; i++)
-        if (c->entries[i].arrived)
-            rc = serve(d, c, inputs, scalars, i, shared);
+    if (!rc && !d->failure.code)
+        serve_all(d, c, inputs, scalars, shared);
     free(inputs);
     free(scalars);
     drop(c);
@@ -427,10 +442,7 @@ static void on_arrived(struct daemon *d, uint32_t from, struct bytes_reader *b)
         !coll_sizes_agree(e.what.op, e.what.datatype, e.what.count, (int)member, e.what.peer, (int)d->graph->comms[key.global].size,
                           e.what.in_bytes, e.what.out_bytes))
         return;
-    e.data = malloc(e.what.in_bytes ? e.what.in_bytes : 1);
-    if (!e.data)
-        abort();
-    memcpy(e.data, data, e.what.in_bytes);
+    e.data = copy_of(data, e.what.in_bytes);
     join(d, &key, member, &e);
 }
 
@@ -512,8 +524,7 @@ static void on_node_sum(struct daemon *d, uint32_t from, struct bytes_reader *b)
     if (!n)
         return;
     c->entries[first].what = what;
-    c->entries[first].data = room(what.out_bytes);
-    memcpy(c->entries[first].data, data, what.out_bytes);
+    c->entries[first].data = copy_of(data, what.out_bytes);
     if (!c->arrived)
         c->first = first;
     c->arrived += n;
@@ -534,9 +545,8 @@ static void on_node_result(struct daemon *d, uint32_t from, struct bytes_reader 
     HASH_FIND(hh, open_collectives, &key, sizeof key, c);
     if (!data || !c || d->phase != PHASE_CAPTURE || d->stopping)
         return;
-    for (uint32_t i = 0; i < c->size && !d->failure.code; i++)
-        if (c->entries[i].group && c->entries[i].what.out_bytes == bytes)
-            serve(d, c, NULL, NULL, i, data);
+    if (c->entries[c->first].what.out_bytes == bytes)
+        serve_all(d, c, NULL, NULL, data);
     drop(c);
 }
 
