@@ -18,6 +18,8 @@ struct file_key {
     struct file_id id;
     const struct chunk *chunk;
     bool used;
+    bool sized; /* of a block: it holds so many */
+    uint32_t nnodes, nparts;
     UT_hash_handle hh;
 };
 

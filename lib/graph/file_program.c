@@ -48,7 +48,7 @@ int file_contents(struct graph_file *f, const struct chunk *c)
     return chunk_contents(f->zstd, f->data, c, &f->raw);
 }
 
-int file_find(struct graph_file *f, uint32_t type, const struct chunk_key *key)
+static struct file_key *find_key(struct graph_file *f, uint32_t type, const struct chunk_key *key)
 {
     struct file_key *k;
     struct file_id id;
@@ -56,6 +56,12 @@ int file_find(struct graph_file *f, uint32_t type, const struct chunk_key *key)
     id.type = type;
     id.key = *key;
     HASH_FIND(hh, f->keys, &id, sizeof id, k);
+    return k;
+}
+
+int file_find(struct graph_file *f, uint32_t type, const struct chunk_key *key)
+{
+    struct file_key *k = find_key(f, type, key);
     if (!k || file_contents(f, k->chunk))
         return -1;
     k->used = true;
@@ -114,19 +120,16 @@ static int complete(struct file_program *p)
     return 0;
 }
 
-/* Sizes come first, so that memory is not taken for more than the blocks hold: a block of n nodes is longer than n bytes. */
-static int sum_blocks(struct graph_file *f, const struct chunk_key *keys, uint32_t n, uint64_t *nodes)
+/* Sizes come first, so that memory is not taken for more than the blocks hold: what they hold, not what heads of chunks claim. */
+static int sum_blocks(struct graph_file *f, const struct chunk_key *keys, uint32_t n, uint64_t *nodes, uint64_t *parts)
 {
     for (uint32_t i = 0; i < n; i++) {
-        struct file_key *k;
-        struct file_id id;
-        memset(&id, 0, sizeof id);
-        id.type = CHUNK_BLOCK;
-        id.key = keys[i];
-        HASH_FIND(hh, f->keys, &id, sizeof id, k);
-        if (!k)
+        struct file_key *k = find_key(f, CHUNK_BLOCK, &keys[i]);
+        if (!k || (!k->sized && (file_contents(f, k->chunk) || !block_sizes(&f->raw, &k->nnodes, &k->nparts))))
             return -1;
-        *nodes += k->chunk->raw;
+        k->sized = true;
+        *nodes += k->nnodes;
+        *parts += k->nparts;
     }
     return 0;
 }
@@ -137,14 +140,14 @@ static struct file_program *make_program(struct graph_file *f, const struct chun
         return NULL;
     struct bytes_reader b = bytes_reader_init(f->raw.data, f->raw.len);
     uint32_t nnodes = bytes_get_u32(&b), nparts = bytes_get_u32(&b), nblocks = bytes_get_u32(&b);
-    uint64_t most = 0;
+    uint64_t nodes = 0, parts = 0;
     if (b.bad || f->raw.len != 12 + sizeof *key * (uint64_t)nblocks)
         return NULL;
     struct chunk_key *keys = file_array(nblocks, sizeof *keys);
     if (nblocks)
         memcpy(keys, bytes_get(&b, nblocks * sizeof *keys), nblocks * sizeof *keys);
     struct file_program *p = NULL;
-    if (!sum_blocks(f, keys, nblocks, &most) && nnodes <= most && nparts <= most) {
+    if (!sum_blocks(f, keys, nblocks, &nodes, &parts) && nodes == nnodes && parts == nparts) {
         p = file_check(calloc(1, sizeof *p));
         void *data;
         p->key = *key;

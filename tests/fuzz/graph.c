@@ -9,6 +9,13 @@
 
 const uint32_t fuzz_unit_runs = 1000;
 
+/* A file may claim more memory than there is; what it holds is small here. */
+__attribute__((visibility("default"))) const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+    return "max_allocation_size_mb=1024";
+}
+
 static double some_time(void *ctx, const struct graph *g, uint32_t comm, int32_t p, const struct graph_part *parts,
                         uint32_t nparts)
 {
