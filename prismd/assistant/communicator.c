@@ -13,6 +13,7 @@
 #include "prismd/assistant/answer.h"
 #include "prismd/assistant/gpu.h"
 #include "prismd/assistant/ring.h"
+#include "prismd/assistant/shelf.h"
 #include "proto/region.h"
 
 struct queued {
@@ -37,6 +38,7 @@ struct communicator {
     ncclComm_t comm;
     CUstream stream;
     struct ring *ring;
+    struct shelf *shelf;
     struct gpu_buffer scratch;
     struct redop *redops; /* hash */
     uint32_t gate;
@@ -85,6 +87,7 @@ static void create(struct communicator *c, const struct order_create *o)
     GPU_MUST(gpu_cu(cuEventCreate)(&c->began, CU_EVENT_DEFAULT));
     GPU_MUST(gpu_cu(cuEventCreate)(&c->ended, CU_EVENT_DEFAULT));
     c->ring = ring_create(payloads, &shared->counts);
+    c->shelf = shelf_create();
     GPU_NCCL_MUST(gpu_nccl(CommInitRank)(&c->comm, o->size, id, o->rank));
     answer_done(c->number);
 }
@@ -108,16 +111,15 @@ static ncclRedOp_t redop_of(struct communicator *c, const struct order_call *cal
     return r->real;
 }
 
-static void *address(const struct communicator *c, const struct ring_place *payload, uint8_t buffer,
-                     uint64_t offset)
+static void *address(const struct communicator *c, CUdeviceptr payload, uint8_t buffer, uint64_t offset)
 {
     if (buffer == COLL_BUFFER_PAYLOAD && payload)
-        return (void *)(uintptr_t)(ring_address(payload) + offset);
+        return (void *)(uintptr_t)(payload + offset);
     /* A message without bytes still wants an address. */
     return buffer == COLL_BUFFER_NONE ? NULL : (void *)(uintptr_t)(c->scratch.device + offset);
 }
 
-static void issue(struct communicator *c, const struct order_call *call, const struct ring_place *payload)
+static void issue(struct communicator *c, const struct order_call *call, CUdeviceptr payload)
 {
     const void *from = address(c, payload, call->from_buffer, call->from);
     void *to = address(c, payload, call->to_buffer, call->to);
@@ -163,7 +165,15 @@ static void run(struct communicator *c, const struct order_run *o)
     const struct order_call *calls = order_calls(o);
     uint64_t scratch = o->scratch_bytes ? o->scratch_bytes : 1;
     gpu_buffer_grow(&c->scratch, scratch);
-    struct ring_place *payload = o->payload_bytes ? ring_take(c->ring, o, c->stream) : NULL;
+    struct ring_place *place = NULL;
+    CUdeviceptr payload = shelf_find(c->shelf, o);
+    if (payload) {
+        ring_count_kept(c->ring, o->payload_bytes);
+    } else if (o->payload_bytes) {
+        place = ring_take(c->ring, o, c->stream);
+        payload = ring_address(place);
+        shelf_put(c->shelf, o, payload, c->stream);
+    }
     bool timed = o->tag != ORDER_NO_TAG;
     if (o->generation)
         GPU_MUST(gpu_cu(cuStreamWaitValue32)(c->stream, gates + c->gate * sizeof *shared->go, o->generation,
@@ -176,8 +186,8 @@ static void run(struct communicator *c, const struct order_run *o)
     GPU_NCCL_MUST(gpu_nccl(GroupEnd)());
     if (timed)
         time_run(c, o);
-    if (payload)
-        ring_give(c->ring, payload, c->stream);
+    if (place)
+        ring_give(c->ring, place, c->stream);
     __atomic_fetch_add(&shared->counts.runs, 1, __ATOMIC_RELAXED);
 }
 
@@ -188,6 +198,7 @@ static void destroy(struct communicator *c)
         GPU_NCCL_MUST(gpu_nccl(CommDestroy)(c->comm));
         GPU_MUST(gpu_cu(cuStreamSynchronize)(c->stream));
         ring_destroy(c->ring);
+        shelf_destroy(c->shelf);
         if (c->scratch.device)
             GPU_MUST(gpu_cu(cuMemFree)(c->scratch.device));
         GPU_MUST(gpu_cu(cuEventDestroy)(c->began));
@@ -226,11 +237,11 @@ static void *work(void *arg)
         struct order_header *o = next_order(c);
         if (o->type == ORDER_CREATE)
             create(c, (const struct order_create *)o);
-        else if (o->type == ORDER_FORESEE)
+        else if (o->type == ORDER_FORESEE && !shelf_find(c->shelf, (const struct order_run *)o))
             ring_foresee(c->ring, (const struct order_run *)o);
         else if (o->type == ORDER_RUN)
             run(c, (const struct order_run *)o);
-        else
+        else if (o->type == ORDER_DESTROY)
             over = true;
         free(o);
     }

@@ -15,6 +15,7 @@
 #include "prismd/assistant/answer.h"
 #include "prismd/assistant/communicator.h"
 #include "prismd/assistant/gpu.h"
+#include "prismd/assistant/shelf.h"
 
 #define ORDER_MAX (1ull << 32)
 
@@ -72,6 +73,7 @@ int main(int argc, char **argv)
         answer_failed(err.code, "%s", err.text);
     communicator_init(payloads, map_shared(atoi(argv[2])));
     gpu_start();
+    shelf_init();
     for (struct order_header *o; (o = read_order(fd));)
         communicator_order(o);
     /* The ranks have ended: nothing is left to be taken down in order. */

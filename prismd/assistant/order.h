@@ -111,6 +111,7 @@ struct order_failed {
 struct order_counts {
     uint64_t runs;          /* orders run */
     uint64_t hits;          /* their payload lay ready */
+    uint64_t kept;          /* of these, on the device since an earlier order (shelf.h) */
     uint64_t late;          /* it was being read */
     uint64_t misses;        /* nobody had foreseen it */
     uint64_t payload_bytes; /* brought into communication */

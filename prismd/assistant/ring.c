@@ -246,6 +246,13 @@ static void count(uint64_t *counter, uint64_t n)
     __atomic_fetch_add(counter, n, __ATOMIC_RELAXED);
 }
 
+void ring_count_kept(struct ring *r, uint64_t bytes)
+{
+    count(&r->counts->hits, 1);
+    count(&r->counts->kept, 1);
+    count(&r->counts->payload_bytes, bytes);
+}
+
 struct ring_place *ring_take(struct ring *r, const struct order_run *order, CUstream stream)
 {
     pthread_mutex_lock(&r->lock);

@@ -22,6 +22,8 @@ void ring_foresee(struct ring *r, const struct order_run *order);
  * queued. */
 struct ring_place *ring_take(struct ring *r, const struct order_run *order, CUstream stream);
 CUdeviceptr ring_address(const struct ring_place *p);
+/* Counts a payload that the ring was not needed for (shelf.h). */
+void ring_count_kept(struct ring *r, uint64_t bytes);
 void ring_give(struct ring *r, struct ring_place *p, CUstream stream);
 
 #endif

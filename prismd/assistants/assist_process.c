@@ -239,6 +239,7 @@ void assistant_count(const struct assistant *a, struct order_counts *sum)
 {
     sum->runs += __atomic_load_n(&a->shared->counts.runs, __ATOMIC_RELAXED);
     sum->hits += __atomic_load_n(&a->shared->counts.hits, __ATOMIC_RELAXED);
+    sum->kept += __atomic_load_n(&a->shared->counts.kept, __ATOMIC_RELAXED);
     sum->late += __atomic_load_n(&a->shared->counts.late, __ATOMIC_RELAXED);
     sum->misses += __atomic_load_n(&a->shared->counts.misses, __ATOMIC_RELAXED);
     sum->payload_bytes += __atomic_load_n(&a->shared->counts.payload_bytes, __ATOMIC_RELAXED);

@@ -108,7 +108,7 @@ static void put_assistants(json_t *root, const struct daemon *d, const struct re
     json_object_set_new(root, "armed_ahead", json_integer((json_int_t)a->armed_ahead));
     json_object_set_new(root, "ops", ops);
     json_object_set_new(root, "assistant_payloads",
-                        json_pack("{s:I, s:I, s:I, s:I}", "hits", (json_int_t)a->counts.hits, "late",
+                        json_pack("{s:I, s:I, s:I, s:I, s:I}", "hits", (json_int_t)a->counts.hits, "kept", (json_int_t)a->counts.kept, "late",
                                   (json_int_t)a->counts.late, "misses", (json_int_t)a->counts.misses, "bytes",
                                   (json_int_t)a->counts.payload_bytes));
 }

@@ -194,6 +194,7 @@ static void take_assist(struct bytes_reader *b, struct assist_result *sum)
     sum->armed_ahead += a.armed_ahead;
     sum->counts.runs += a.counts.runs;
     sum->counts.hits += a.counts.hits;
+    sum->counts.kept += a.counts.kept;
     sum->counts.late += a.counts.late;
     sum->counts.misses += a.counts.misses;
     sum->counts.payload_bytes += a.counts.payload_bytes;

@@ -179,3 +179,19 @@ assert b == {"0": 9437184, "2": 9437184}, b'
     looper_run emulate 5 1
     refused 64 'PRISM_BALLAST: .*ballast.json is no ballast table'
 }
+
+@test "payloads stay on the assistant's device for the next round of the recorded iterations" {
+    rounds() { # PHASE
+        run_prism run --phase="$1" --emulate=4 --sandbox=0 --assistants=1 --iterations=3 --trace=rounds --report=report.json -- \
+            "$moetrain" --exact-sums --iterations=12
+        [ "$status" -eq 0 ] || { echo "$errors"; return 1; }
+    }
+    rounds auto
+    check_report 'r["assistant_payloads"]["kept"] > 0 and r["assistant_payloads"]["misses"] == 0'
+    lines_of 0 <<<"$output" >kept
+    [ "$(wc -l <kept)" -eq 13 ]
+    export PRISM_ASSISTANT_MEMORY=0
+    rounds emulate
+    check_report 'r["assistant_payloads"]["kept"] == 0 and r["assistant_payloads"]["hits"] > 0'
+    diff kept <(lines_of 0 <<<"$output")
+}
