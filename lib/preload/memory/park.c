@@ -100,18 +100,13 @@ static void write_word(CUstream stream, const uint32_t *word, uint32_t value)
     CUDA_MUST(driver(cuStreamWriteValue32)(stream, on_device(word), value, CU_STREAM_WRITE_VALUE_DEFAULT));
 }
 
-static bool is_ours(const struct stop *s)
-{
-    return s->kind != STOP_GATE;
-}
-
 static void prune(struct lane *l)
 {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < l->n; i++) {
         if (!region_word_reached(l->stops[i].done, l->stops[i].value))
             l->stops[kept++] = l->stops[i];
-        else if (is_ours(&l->stops[i]))
+        else if (l->stops[i].kind != STOP_GATE)
             free_words[nfree++] = (uint32_t)((const char *)l->stops[i].done - (const char *)words) / sizeof *words;
     }
     l->n = kept;
@@ -492,17 +487,20 @@ static bool stands(struct lane *l)
     return l->stream == CU_STREAM_LEGACY && legacy_is_behind_blocking_lanes();
 }
 
-bool park_still(void)
+static const struct lane *first_moving(void)
 {
     struct lane *l;
-    bool still = true;
-    pthread_mutex_lock(&lock);
     prune_all();
     DL_FOREACH(lanes, l)
-    if (!stands(l)) {
-        still = false;
-        break;
-    }
+    if (!stands(l))
+        return l;
+    return NULL;
+}
+
+bool park_still(void)
+{
+    pthread_mutex_lock(&lock);
+    bool still = !first_moving();
     pthread_mutex_unlock(&lock);
     return still;
 }
@@ -515,10 +513,7 @@ enum park_quiet park_quiet(void)
     prune_all();
     DL_FOREACH(lanes, l)
     for (uint32_t i = 0; i < l->n; i++)
-        gates |= l->stops[i].kind == STOP_GATE;
-    DL_FOREACH(lanes, l)
-    for (uint32_t i = 0; i < l->n; i++)
-        gates |= l->stops[i].kind == STOP_WAIT && !is_at_park(l);
+        gates |= l->stops[i].kind == STOP_GATE || (l->stops[i].kind == STOP_WAIT && !is_at_park(l));
     bool away = parked;
     pthread_mutex_unlock(&lock);
     return gates ? PARK_BEHIND_GATE : away ? PARK_AWAY : PARK_QUIET;
@@ -527,24 +522,17 @@ enum park_quiet park_quiet(void)
 bool park_tell_moving(char *text, size_t size)
 {
     static const char *const kinds[] = {"a gate", "its park gate", "a wait for an event", "its end"};
-    const struct lane *moving = NULL;
-    struct lane *l;
     pthread_mutex_lock(&lock);
-    DL_FOREACH(lanes, l)
-    {
-        if (stands(l))
-            continue;
-        const struct stop *s = l->n ? &l->stops[0] : NULL;
-        moving = l;
+    const struct lane *l = first_moving();
+    const struct stop *s = l && l->n ? &l->stops[0] : NULL;
+    if (l)
         snprintf(text, size, "stream %p (%s%s) has %u stops; the first is %s%s, with %llu operations in front of it of %llu in all",
                  (void *)l->stream, l->stream == CU_STREAM_LEGACY ? "default" : l->blocking ? "blocking" : "non-blocking",
                  l->dead ? ", destroyed" : "", l->n, s ? kinds[s->kind] : "none",
                  !s || s->kind == STOP_END ? "" : !region_word_reached(s->arrive, s->value) ? ", not reached" : ", reached",
                  (unsigned long long)(s ? s->queued : l->queued), (unsigned long long)l->queued);
-        break;
-    }
     pthread_mutex_unlock(&lock);
-    return moving;
+    return l;
 }
 
 /* Behind a closed gate one would never be reached, and the queue may be full before the stream gets to that gate. */
