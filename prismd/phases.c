@@ -148,11 +148,11 @@ static int follow(struct daemon *d)
     if (lead.quit)
         return lead.exit_code;
     if (link_speaks(d)) {
+        link_tell(d);
         /* Followers that see this one leave before they have looked for themselves would say it again. */
         struct bytes nothing = {0};
         link_broadcast(d, LINK_SPOKEN, &nothing);
         link_flush(d, 1000);
-        log_error("%s", d->failure.text);
     }
     return d->program_exit > 0 ? d->program_exit : d->failure.code;
 }

@@ -32,7 +32,7 @@ struct link {
     uint32_t nodes;
     struct peer *peers; /* by node */
     int64_t clock_offset_ns, clock_error_ns;
-    bool closing;
+    bool closing, told;
     uint32_t lost;
 };
 
@@ -69,6 +69,9 @@ static void lost(struct peer *p)
     daemon_fail(d, PRISM_EXIT_DAEMON,
                 "node %u (%s): its prismd has ended or cannot be reached; was it killed there (memory limit, administrator)?",
                 p->node, p->name);
+    /* Not when the phase has ended: Slurm ends the step soon after its first task, and what is said then is lost. */
+    if (!p->node && d->ops && link_speaks(d))
+        link_tell(d);
     /* A failure that came before does not wake the loop again, and nobody will say done or quit. */
     if (!d->ops && (!p->node || !d->conf->node))
         event_base_loopbreak(d->base);
@@ -251,6 +254,13 @@ bool link_speaks(const struct daemon *d)
         if (!d->link->peers[i].lost || d->link->peers[i].failed)
             return false;
     return true;
+}
+
+void link_tell(struct daemon *d)
+{
+    if (!d->link->told)
+        log_error("%s", d->failure.text);
+    d->link->told = true;
 }
 
 uint32_t link_nodes_here(const struct daemon *d)

@@ -65,6 +65,8 @@ uint32_t link_lost(const struct daemon *d);
 bool link_coordinator_lost(const struct daemon *d); /* as a follower sees it */
 /* Who tells the user of a failure: the coordinator, or when it is lost the lowest node that is left. */
 bool link_speaks(const struct daemon *d);
+/* Tell the user why the run ends, once. */
+void link_tell(struct daemon *d);
 
 /* Nodes of the run on this machine, this one included, as far as addresses tell. */
 uint32_t link_nodes_here(const struct daemon *d);
