@@ -11,11 +11,13 @@ static int take_sizes(struct coll_ballast *b, json_t *list)
     if (!n || !(b->sizes = calloc(n, sizeof *b->sizes)))
         return -1;
     for (size_t i = 0; i < n; i++) {
-        json_int_t size, bytes;
-        if (json_unpack(json_array_get(list, i), "{s:I, s:I}", "size", &size, "bytes", &bytes) || size < 2 || size > INT32_MAX ||
-            bytes < 0 || (i && size <= b->sizes[i - 1].size))
+        json_int_t size, bytes, collectives = 0, messages = 0;
+        if (json_unpack(json_array_get(list, i), "{s:I, s:I, s?I, s?I}", "size", &size, "bytes", &bytes, "collective_bytes", &collectives,
+                        "message_bytes", &messages) ||
+            size < 2 || size > INT32_MAX || bytes < 0 || collectives < 0 || messages < 0 || collectives > bytes ||
+            messages > bytes - collectives || (i && size <= b->sizes[i - 1].size))
             return -1;
-        b->sizes[i] = (struct coll_ballast_size){(int)size, (uint64_t)bytes};
+        b->sizes[i] = (struct coll_ballast_size){(int)size, (uint64_t)bytes, (uint64_t)collectives, (uint64_t)messages};
         b->nsizes++;
     }
     return 0;
@@ -40,7 +42,7 @@ int coll_ballast_load(struct coll_ballast *b, const char *path, struct prism_err
         return 0;
     coll_ballast_clear(b);
     return prism_error_set(err, PRISM_EXIT_USAGE,
-                           "PRISM_BALLAST: %s is no ballast table of version 1 (ascending sizes from 2, bytes not negative); measure "
+                           "PRISM_BALLAST: %s is no ballast table of version 1 (ascending sizes from 2, bytes not negative, parts of them not more); measure "
                            "one with tests/gpu/ballast.py", path);
 }
 
@@ -50,7 +52,12 @@ void coll_ballast_clear(struct coll_ballast *b)
     *b = (struct coll_ballast){0};
 }
 
-uint64_t coll_ballast_bytes(const struct coll_ballast *b, int size)
+static uint64_t used_bytes(const struct coll_ballast_size *s, int uses)
+{
+    return s->bytes - (uses & COLL_BALLAST_COLLECTIVES ? 0 : s->collectives) - (uses & COLL_BALLAST_MESSAGES ? 0 : s->messages);
+}
+
+uint64_t coll_ballast_bytes(const struct coll_ballast *b, int size, int uses)
 {
     if (size < 2 || !b->nsizes)
         return 0;
@@ -58,18 +65,19 @@ uint64_t coll_ballast_bytes(const struct coll_ballast *b, int size)
     while (i < b->nsizes && b->sizes[i].size < size)
         i++;
     if (i == b->nsizes)
-        return b->sizes[i - 1].bytes;
+        return used_bytes(&b->sizes[i - 1], uses);
     if (!i || b->sizes[i].size == size)
-        return b->sizes[i].bytes;
+        return used_bytes(&b->sizes[i], uses);
     const struct coll_ballast_size *low = &b->sizes[i - 1], *high = &b->sizes[i];
     double share = (double)(size - low->size) / (high->size - low->size);
-    return (uint64_t)((double)low->bytes + share * ((double)high->bytes - (double)low->bytes) + 0.5);
+    double below = (double)used_bytes(low, uses), above = (double)used_bytes(high, uses);
+    return (uint64_t)(below + share * (above - below) + 0.5);
 }
 
-uint64_t coll_ballast_missing(const struct coll_ballast *b, int size, int real_size, int first)
+uint64_t coll_ballast_missing(const struct coll_ballast *b, int size, int real_size, int uses, int first)
 {
     if (size < 2)
         return 0;
-    uint64_t full = coll_ballast_bytes(b, size), real = coll_ballast_bytes(b, real_size);
+    uint64_t full = coll_ballast_bytes(b, size, uses), real = coll_ballast_bytes(b, real_size, uses);
     return (full > real ? full - real : 0) + (first && !real_size ? b->process_bytes : 0);
 }

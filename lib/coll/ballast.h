@@ -14,7 +14,11 @@
 struct coll_ballast_size {
     int size; /* ranks of the communicator */
     uint64_t bytes;
+    uint64_t collectives, messages; /* parts of them that come with the first collective, the first message; 0: not known apart */
 };
+
+/* What a communicator is used for. */
+enum coll_ballast_use { COLL_BALLAST_COLLECTIVES = 1, COLL_BALLAST_MESSAGES = 2, COLL_BALLAST_BOTH = 3 };
 
 struct coll_ballast {
     int nccl;                        /* as ncclGetVersion says */
@@ -27,11 +31,11 @@ struct coll_ballast {
 int coll_ballast_load(struct coll_ballast *b, const char *path, struct prism_error *err);
 void coll_ballast_clear(struct coll_ballast *b);
 
-/* Bytes of a communicator of that size: linear between measured sizes; beyond the largest and below the smallest as those two
+/* Bytes of a communicator of that size with these uses (enum coll_ballast_use): linear between measured sizes; beyond the largest and below the smallest as those two
  * (a rank's rings and trees have a fixed number of neighbours). 0 for one rank alone. */
-uint64_t coll_ballast_bytes(const struct coll_ballast *b, int size);
+uint64_t coll_ballast_bytes(const struct coll_ballast *b, int size, int uses);
 /* What is missing where a communicator of `size` is a real one of real_size (0: none). first: the process's first one; real
  * NCCL, if it is used at all, brings the process's part itself. */
-uint64_t coll_ballast_missing(const struct coll_ballast *b, int size, int real_size, int first);
+uint64_t coll_ballast_missing(const struct coll_ballast *b, int size, int real_size, int uses, int first);
 
 #endif

@@ -233,7 +233,7 @@ static void on_made(struct daemon *d, uint32_t communicator, const uint8_t id[OR
     bytes_free(&b);
 }
 
-static void answer(const struct comm *c, struct joiner *j, const uint8_t *id)
+static void answer(const struct daemon *d, const struct comm *c, struct joiner *j, const uint8_t *id)
 {
     const struct shrink *s = c->shrink;
     j->ready.assistants = (uint32_t)shrink_assistants(s);
@@ -241,7 +241,7 @@ static void answer(const struct comm *c, struct joiner *j, const uint8_t *id)
     j->ready.real_size = s->n + shrink_assistants(s);
     j->ready.real_rank = shrink_member(s, j->rank->number);
     memcpy(j->ready.unique_id, id, MSG_UID_LEN);
-    ballast_ask(j->rank, &j->ready);
+    ballast_ask(d, j->rank, &j->ready);
     rank_send_ready(j->rank, &j->ready, s->ranks);
 }
 
@@ -258,7 +258,7 @@ static void on_unique_id(struct daemon *d, uint32_t from, struct bytes_reader *b
     struct comm *c = comm_at(d, global);
     for (struct joiner *j; (j = c->joiners);) {
         c->joiners = j->next;
-        answer(c, j, id);
+        answer(d, c, j, id);
         free(j);
     }
 }

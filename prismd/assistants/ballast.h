@@ -10,7 +10,7 @@
 int ballast_begin(const struct daemon *d, struct prism_error *err);
 void ballast_end(void);
 /* Complete the answer about one of the rank's communicators, whose size and real_size are set, and count it. */
-void ballast_ask(const struct rank *r, struct msg_comm_ready *ready);
+void ballast_ask(const struct daemon *d, const struct rank *r, struct msg_comm_ready *ready);
 /* Bytes asked of the rank so far. */
 uint64_t ballast_bytes(uint32_t rank);
 

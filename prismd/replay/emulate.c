@@ -79,7 +79,7 @@ static int answer_ready(struct daemon *d, struct rank *r, uint32_t comm)
     } else {
         rank_comm(r, comm)->used = true;
     }
-    ballast_ask(r, &ready);
+    ballast_ask(d, r, &ready);
     rank_send_ready(r, &ready, NULL);
     return 0;
 }

@@ -37,19 +37,38 @@ static void sizes_between_and_beyond(void **state)
         uint64_t bytes;
     } want[] = {{1, 0}, {2, 100}, {3, 150}, {4, 200}, {6, 600}, {8, 1000}, {4096, 1000}};
     for (size_t i = 0; i < sizeof want / sizeof *want; i++)
-        assert_int_equal(coll_ballast_bytes(&b, want[i].size), want[i].bytes);
-    assert_int_equal(coll_ballast_missing(&b, 8, 2, 1), 900);
-    assert_int_equal(coll_ballast_missing(&b, 8, 0, 1), 1007);
-    assert_int_equal(coll_ballast_missing(&b, 8, 0, 0), 1000);
-    assert_int_equal(coll_ballast_missing(&b, 2, 2, 1), 0);
-    assert_int_equal(coll_ballast_missing(&b, 1, 0, 1), 0);
+        assert_int_equal(coll_ballast_bytes(&b, want[i].size, COLL_BALLAST_BOTH), want[i].bytes);
+    assert_int_equal(coll_ballast_missing(&b, 8, 2, COLL_BALLAST_BOTH, 1), 900);
+    assert_int_equal(coll_ballast_missing(&b, 8, 0, COLL_BALLAST_BOTH, 1), 1007);
+    assert_int_equal(coll_ballast_missing(&b, 8, 0, COLL_BALLAST_BOTH, 0), 1000);
+    assert_int_equal(coll_ballast_missing(&b, 2, 2, COLL_BALLAST_BOTH, 1), 0);
+    assert_int_equal(coll_ballast_missing(&b, 1, 0, COLL_BALLAST_BOTH, 1), 0);
+    coll_ballast_clear(&b);
+}
+
+static void what_it_is_not_used_for_costs_nothing(void **state)
+{
+    (void)state;
+    struct coll_ballast b;
+    struct prism_error err = {0};
+    assert_int_equal(load(&b, TABLE("{\"size\": 2, \"bytes\": 100, \"collective_bytes\": 30, \"message_bytes\": 60},"
+                                    "{\"size\": 4, \"bytes\": 200, \"collective_bytes\": 50}"), &err), 0);
+    assert_int_equal(coll_ballast_bytes(&b, 2, COLL_BALLAST_BOTH), 100);
+    assert_int_equal(coll_ballast_bytes(&b, 2, COLL_BALLAST_MESSAGES), 70);
+    assert_int_equal(coll_ballast_bytes(&b, 2, COLL_BALLAST_COLLECTIVES), 40);
+    assert_int_equal(coll_ballast_bytes(&b, 2, 0), 10);
+    assert_int_equal(coll_ballast_bytes(&b, 4, COLL_BALLAST_MESSAGES), 150);
+    assert_int_equal(coll_ballast_bytes(&b, 3, COLL_BALLAST_MESSAGES), 110);
+    assert_int_equal(coll_ballast_missing(&b, 4, 2, COLL_BALLAST_MESSAGES, 1), 80);
+    assert_int_equal(coll_ballast_missing(&b, 4, 0, 0, 1), 157);
     coll_ballast_clear(&b);
 }
 
 static void bad_tables_are_refused(void **state)
 {
     (void)state;
-    static const char *const bad[] = {"", "{}", TABLE(""), TABLE("{\"size\": 1, \"bytes\": 5}"), TABLE("{\"size\": 2, \"bytes\": -5}"),
+    static const char *const bad[] = {"", "{}", TABLE(""), TABLE("{\"size\": 1, \"bytes\": 5}"), TABLE("{\"size\": 2, \"bytes\": -5}"), TABLE("{\"size\": 2, \"bytes\": 5, \"message_bytes\": -1}"),
+                                      TABLE("{\"size\": 2, \"bytes\": 5, \"collective_bytes\": 3, \"message_bytes\": 3}"),
                                       TABLE("{\"size\": 4, \"bytes\": 5}, {\"size\": 2, \"bytes\": 5}")};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct coll_ballast b;
@@ -62,6 +81,6 @@ static void bad_tables_are_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(sizes_between_and_beyond), cmocka_unit_test(bad_tables_are_refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(sizes_between_and_beyond), cmocka_unit_test(what_it_is_not_used_for_costs_nothing), cmocka_unit_test(bad_tables_are_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
