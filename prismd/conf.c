@@ -139,7 +139,7 @@ static char *default_library(void)
 
 static int read_numbers(struct conf *c, struct prism_error *err)
 {
-    uint64_t world, gpn, assistants, runnable, staging, nodes, node, link_seconds, iterations, prefetch, pool, queues,
+    uint64_t world, gpn, assistants, runnable, staging, nodes, node, link_seconds, iterations, prefetch, kept, pool, queues,
         tasks, cpus, count;
     if (get_number("PRISM_EMULATE", 1, WORLD_MAX, 0, &world, err) ||
         get_number("PRISM_GPUS_PER_NODE", 1, 1024, 8, &gpn, err) ||
@@ -149,6 +149,7 @@ static int read_numbers(struct conf *c, struct prism_error *err)
         get_number("PRISM_STAGING", 1 << 20, 1ull << 40, 0, &staging, err) ||
         get_number("PRISM_NODES", 1, 4096, 1, &nodes, err) || get_number("PRISM_NODE_ID", 0, nodes - 1, 0, &node, err) ||
         get_number("PRISM_PREFETCH", 0, 1ull << 40, 256 << 20, &prefetch, err) ||
+        get_number("PRISM_ASSISTANT_MEMORY", 0, 1ull << 50, 0, &kept, err) || /* for the assistants, which read it themselves */
         get_number("PRISM_DEVICE_MEMORY", 0, 1ull << 50, 0, &c->device_memory, err) ||
         get_number("PRISM_CONTEXT_BYTES", 0, 1ull << 50, UINT64_MAX, &c->context_bytes, err) ||
         get_number("PRISM_EVICTION_SEED", 0, UINT64_MAX, 0, &c->eviction_seed, err) ||

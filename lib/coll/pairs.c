@@ -1,21 +1,22 @@
 #include "coll/pairs.h"
 
 #include <stdlib.h>
-#include <string.h>
+
+#include <uthash.h>
 
 /* A leaf, or the sum of two nodes. */
 struct node {
     struct pairs_key key; /* a sum's: left and right */
     uint32_t uses;        /* as a side of other nodes, that are still to come */
     uint32_t place;       /* PAIRS_NONE: not made yet */
+    UT_hash_handle hh;
 };
 
 struct builder {
     struct pairs *p;
     struct node *nodes; /* leaves first */
     uint32_t nnodes;
-    uint32_t *slots; /* hash table: node + 1, 0 = empty */
-    uint32_t mask;
+    struct node *known; /* hash by key: of leaves, then of sums */
     uint32_t *unused; /* buffers */
     uint32_t nunused;
 };
@@ -28,15 +29,6 @@ static void *room(size_t n, size_t size)
     return p;
 }
 
-/* Mixing as of splitmix64 (Steele, Lea, Flood 2014): addresses differ in few bits. */
-static uint32_t hash(const struct pairs_key *k)
-{
-    uint64_t h = k->input * 0x9e3779b97f4a7c15u + k->factor;
-    h = (h ^ (h >> 30)) * 0xbf58476d1ce4e5b9u;
-    h = (h ^ (h >> 27)) * 0x94d049bb133111ebu;
-    return (uint32_t)(h ^ (h >> 31));
-}
-
 static uint32_t add(struct builder *b, struct pairs_key key)
 {
     b->nodes[b->nnodes] = (struct node){.key = key, .place = PAIRS_NONE};
@@ -46,15 +38,13 @@ static uint32_t add(struct builder *b, struct pairs_key key)
 /* The node of this key, a new one where there is none yet. */
 static uint32_t find_or_add(struct builder *b, struct pairs_key key)
 {
-    uint32_t at = hash(&key) & b->mask;
-    for (; b->slots[at]; at = (at + 1) & b->mask) {
-        const struct pairs_key *k = &b->nodes[b->slots[at] - 1].key;
-        if (k->input == key.input && k->factor == key.factor)
-            return b->slots[at] - 1;
+    struct node *node;
+    HASH_FIND(hh, b->known, &key, sizeof key, node);
+    if (!node) {
+        node = &b->nodes[add(b, key)];
+        HASH_ADD(hh, b->known, key, sizeof key, node);
     }
-    uint32_t node = add(b, key);
-    b->slots[at] = node + 1;
-    return node;
+    return (uint32_t)(node - b->nodes);
 }
 
 static void add_leaves(struct builder *b, const struct pairs_key *members, uint32_t n, uint32_t *level)
@@ -72,7 +62,7 @@ static void add_leaves(struct builder *b, const struct pairs_key *members, uint3
 static uint32_t add_sums(struct builder *b, uint32_t *level, uint32_t n)
 {
     bool shared = b->p->nleaves < n;
-    memset(b->slots, 0, ((size_t)b->mask + 1) * sizeof *b->slots);
+    HASH_CLEAR(hh, b->known);
     for (; n > 1; n = (n + 1) / 2)
         for (uint32_t i = 0; i < n; i += 2) {
             struct pairs_key sides = {level[i], i + 1 < n ? level[i + 1] : 0};
@@ -130,20 +120,17 @@ static uint32_t make(struct builder *b, uint32_t node, bool scaled)
 
 void pairs_build(struct pairs *p, const struct pairs_key *members, uint32_t n, bool scaled)
 {
-    uint32_t slots = 4, most = 2 * n; /* nodes of a binary tree of n leaves: 2n - 1 */
-    while (slots < 2 * n)
-        slots *= 2;
     uint32_t *level = room(n, sizeof *level);
-    struct builder b = {.p = p, .nodes = room(most, sizeof *b.nodes), .slots = room(slots, sizeof *b.slots), .mask = slots - 1};
+    struct builder b = {.p = p, .nodes = room(2 * (size_t)n, sizeof *b.nodes)}; /* a binary tree of n leaves has 2n - 1 */
     *p = (struct pairs){.leaves = room(n, sizeof *p->leaves)};
     add_leaves(&b, members, n, level);
     uint32_t root = add_sums(&b, level, n);
     p->steps = room(b.nnodes, sizeof *p->steps);
     b.unused = room(b.nnodes, sizeof *b.unused);
     make(&b, root, scaled);
+    HASH_CLEAR(hh, b.known);
     free(level);
     free(b.nodes);
-    free(b.slots);
     free(b.unused);
 }
 

@@ -7,7 +7,6 @@
 #include <uthash.h>
 
 #include "coll/plan.h"
-#include "common/log.h"
 
 struct kept {
     CUdeviceptr device;
@@ -24,17 +23,10 @@ static uint64_t room; /* bytes left, of all shelves; atomic */
 
 void shelf_init(void)
 {
-    const char *text = getenv("PRISM_ASSISTANT_MEMORY");
+    const char *text = getenv("PRISM_ASSISTANT_MEMORY"); /* a number: prismd has looked (prismd/conf.c) */
     size_t free_bytes = 0, total = 0;
-    char *end = NULL;
-    if (text && *text) {
-        room = strtoull(text, &end, 10);
-        if (!*end)
-            return;
-        log_warn("PRISM_ASSISTANT_MEMORY=%s is not a number of bytes; half of the device's free memory is used", text);
-    }
     GPU_MUST(gpu_cu(cuMemGetInfo)(&free_bytes, &total));
-    room = free_bytes / 2;
+    room = text && *text ? strtoull(text, NULL, 10) : free_bytes / 2;
 }
 
 struct shelf *shelf_create(void)

@@ -72,7 +72,7 @@ static void await_quiet(void)
 
 bool load_begin_code(void)
 {
-    if (!residence_is_on() || frame.depth || residence_held_ || loads_early() || streams_any_capture())
+    if (!residence_is_on() || frame.depth || residence_held_ || streams_any_capture())
         return false; /* a call that holds the memory must not wait */
     await_quiet();
     frame.depth = 1; /* what the call does inside is not the program's */
@@ -83,7 +83,7 @@ bool load_begin_slow(const void *function, const void **seen)
 {
     if (frame.depth || residence_held_)
         return false;
-    bool first = !is_known(function) && load_begin_code();
+    bool first = !loads_early() && !is_known(function) && load_begin_code();
     if (first && is_known(function)) { /* another thread was faster */
         load_end();
         first = false;

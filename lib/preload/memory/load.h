@@ -6,8 +6,8 @@
  * there could never leave its device. The wait happens here instead, holding nothing: until no stream has a stop ahead
  * (park.h) and the rank is on its device. Then the call is made with session_lock, without which no gate is closed.
  *
- * It is CUDA's own wait, so a program that would hang in it hangs in a full run too. There is none for a program that loads its
- * kernels early (CUDA_MODULE_LOADING=EAGER).
+ * It is CUDA's own wait, so a program that would hang in it hangs in a full run too. In one that loads its kernels early
+ * (CUDA_MODULE_LOADING=EAGER) functions are not waited for, but modules and libraries are: cuBLAS' first use stood there just so.
  */
 #ifndef PRISM_PRELOAD_LOAD_H
 #define PRISM_PRELOAD_LOAD_H

@@ -12,7 +12,7 @@
 PRISM_THREAD struct room_seen room_seen_[ROOM_SEEN];
 PRISM_THREAD int room_inside_;
 
-static void await(CUstream stream, struct room_seen *seen, struct park_behind behind, bool locks)
+static void await(CUstream stream, struct room_seen *seen, struct park_behind behind, bool never_full)
 {
     int64_t since = clock_now_ns(), pause = PAUSE_NS;
     while (behind.operations > ROOM_QUEUED) {
@@ -27,7 +27,7 @@ static void await(CUstream stream, struct room_seen *seen, struct park_behind be
         if (behind.at_park)
             residence_tell();
         if (now - since > seen->patience_ns) {
-            seen->patience_ns *= locks ? 2 : 1;
+            seen->patience_ns *= never_full ? 2 : 1;
             return;
         }
         nanosleep(&(struct timespec){0, pause}, NULL);
@@ -46,5 +46,5 @@ void room_await_slow(CUstream stream, struct room_seen *seen, uint32_t n)
     uint32_t queued = seen->queued;
     seen->queued = 0;
     if (!streams_is_capturing(stream))
-        await(stream, seen, park_behind(stream, queued), n > 1);
+        await(stream, seen, park_behind(stream, queued), n > 1 || stream == CU_STREAM_LEGACY);
 }

@@ -12,7 +12,8 @@
  *
  * A program may put more behind a receive before it issues, on another stream, what the sender waits for. So a call that
  * has waited for ROOM_PATIENCE_NS at the same place with the rank on its device goes on, and the thread waits anew before its next
- * ROOM_BATCH operations, twice as long each time before those that take session_lock: what CUDA's queue would take gets there.
+ * ROOM_BATCH operations: what CUDA's queue would take gets there. Twice as long each time before those that take session_lock, and
+ * on the legacy default stream: while a call sits in its full queue, what is put on other streams waits too (measured as above).
  *
  * Each thread counts for itself and tells ROOM_BATCH at a time, so the bound is exceeded by some of these a thread; gates,
  * marks and copies of ours are counted by their callers. Streams under capture have no work. Per-thread default streams and

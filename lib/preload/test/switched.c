@@ -324,7 +324,7 @@ static void act_wait(const char *what)
         CHECK(cudaStreamWaitEvent(other, event, 0));
         launch_fill(more, other);
     } else if (!strcmp(what, "ahead")) { /* the gate opens only when all this is queued */
-        for (int i = 0; i < 440; i++)
+        for (int i = 0; i < 540; i++)
             CHECK(cudaMemsetAsync(more, 5, 64, stream));
         raise_flag("queued");
     } else if (!strcmp(what, "legacy-queue")) {
