@@ -31,7 +31,19 @@ struct CUctx_st *sg_context_current(void)
     return depth > 0 ? stack[depth - 1] : NULL;
 }
 
-static CUresult context_create(int device, unsigned flags, struct CUctx_st **out)
+/* As with CUDA a thread keeps its current context when that is destroyed, and may have a primary one that nobody has retained. */
+CUresult sg_context_usable(struct CUctx_st **out)
+{
+    struct CUctx_st *context = sg_context_current();
+    if (!context)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    if (!context->active)
+        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    *out = context;
+    return CUDA_SUCCESS;
+}
+
+static CUresult context_create(int device, unsigned flags, bool primary, struct CUctx_st **out)
 {
     struct sg_device *opened = sg_device_opened(device);
     if (!opened)
@@ -47,7 +59,8 @@ static CUresult context_create(int device, unsigned flags, struct CUctx_st **out
     context->magic = CONTEXT_MAGIC;
     context->device = device;
     context->flags = flags;
-    context->active = true;
+    context->primary = primary;
+    context->active = !primary;
     pthread_cond_init(&context->queue_free, NULL);
     CUresult result = sg_stream_create(context, CU_STREAM_DEFAULT, 0, &context->legacy);
     if (result != CUDA_SUCCESS) {
@@ -71,11 +84,8 @@ CUresult sg_context_primary(int device, struct CUctx_st **out)
     if (!d)
         return CUDA_ERROR_INVALID_DEVICE;
     pthread_mutex_lock(&making);
-    if (!d->primary) {
-        result = context_create(device, CU_CTX_SCHED_AUTO, &d->primary);
-        if (d->primary)
-            d->primary->primary = true;
-    }
+    if (!d->primary)
+        result = context_create(device, CU_CTX_SCHED_AUTO, true, &d->primary);
     pthread_mutex_unlock(&making);
     if (result == CUDA_SUCCESS)
         *out = d->primary;
@@ -171,7 +181,7 @@ CUresult cuCtxCreate_v4(CUcontext *context, CUctxCreateParams *parameters, unsig
     if (!context || depth == STACK_DEPTH)
         return CUDA_ERROR_INVALID_VALUE;
     sg_device_synchronize(device); /* as measured: it waits at closed gates of other contexts */
-    result = context_create(device, flags, context);
+    result = context_create(device, flags, false, context);
     if (result == CUDA_SUCCESS)
         stack[depth++] = *context;
     return result;
@@ -191,6 +201,7 @@ CUresult cuCtxDestroy_v2(CUcontext context)
         depth--;
     struct CUstream_st *stream, *next;
     context->magic = 0;
+    context->active = false;
     DL_FOREACH_SAFE(context->streams, stream, next) sg_stream_destroy(stream);
     sg_shared_give(sg_device_get(context->device)->shared, sg_profile()->context_bytes);
     return CUDA_SUCCESS;
@@ -242,18 +253,14 @@ CUresult cuCtxGetCurrent(CUcontext *context)
 
 CUresult cuCtxGetDevice(CUdevice *device)
 {
-    struct CUctx_st *context = sg_context_current();
-    if (!context)
-        return CUDA_ERROR_INVALID_CONTEXT;
+    SG_CONTEXT_OR_RETURN(context);
     *device = context->device;
     return CUDA_SUCCESS;
 }
 
 CUresult cuCtxGetFlags(unsigned int *flags)
 {
-    struct CUctx_st *context = sg_context_current();
-    if (!context)
-        return CUDA_ERROR_INVALID_CONTEXT;
+    SG_CONTEXT_OR_RETURN(context);
     *flags = context->flags;
     return CUDA_SUCCESS;
 }
@@ -277,8 +284,8 @@ CUresult cuCtxGetApiVersion(CUcontext context, unsigned int *version)
 
 CUresult cuCtxSynchronize(void)
 {
-    struct CUctx_st *context = sg_context_current();
-    return context ? sg_context_synchronize(context) : CUDA_ERROR_INVALID_CONTEXT;
+    SG_CONTEXT_OR_RETURN(context);
+    return sg_context_synchronize(context);
 }
 
 /* Limits and the cache configuration concern device code, which there is none of: kept and given back, no effect. */
@@ -291,8 +298,7 @@ static bool known_limit(CUlimit limit)
 
 CUresult cuCtxSetLimit(CUlimit limit, size_t value)
 {
-    if (!sg_context_current())
-        return CUDA_ERROR_INVALID_CONTEXT;
+    SG_CONTEXT_OR_RETURN(context);
     if (!known_limit(limit))
         return CUDA_ERROR_UNSUPPORTED_LIMIT;
     limits[limit] = value;
@@ -301,8 +307,7 @@ CUresult cuCtxSetLimit(CUlimit limit, size_t value)
 
 CUresult cuCtxGetLimit(size_t *value, CUlimit limit)
 {
-    if (!sg_context_current())
-        return CUDA_ERROR_INVALID_CONTEXT;
+    SG_CONTEXT_OR_RETURN(context);
     if (!known_limit(limit))
         return CUDA_ERROR_UNSUPPORTED_LIMIT;
     *value = limits[limit];
@@ -313,20 +318,21 @@ static CUfunc_cache cache_config;
 
 CUresult cuCtxGetCacheConfig(CUfunc_cache *config)
 {
+    SG_CONTEXT_OR_RETURN(context);
     *config = cache_config;
-    return sg_context_current() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+    return CUDA_SUCCESS;
 }
 
 CUresult cuCtxSetCacheConfig(CUfunc_cache config)
 {
+    SG_CONTEXT_OR_RETURN(context);
     cache_config = config;
-    return sg_context_current() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+    return CUDA_SUCCESS;
 }
 
 CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest)
 {
-    if (!sg_context_current())
-        return CUDA_ERROR_INVALID_CONTEXT;
+    SG_CONTEXT_OR_RETURN(context);
     if (least)
         *least = 0;
     if (greatest)
@@ -337,8 +343,8 @@ CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest)
 /* Any device reaches any other of the process at all times; the calls keep CUDA's book of it. */
 CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags)
 {
-    struct CUctx_st *context = sg_context_current();
-    if (!context || !sg_context_valid(peer) || peer == context)
+    SG_CONTEXT_OR_RETURN(context);
+    if (!sg_context_valid(peer) || peer == context)
         return CUDA_ERROR_INVALID_CONTEXT;
     if (flags)
         return CUDA_ERROR_INVALID_VALUE;
@@ -350,8 +356,8 @@ CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags)
 
 CUresult cuCtxDisablePeerAccess(CUcontext peer)
 {
-    struct CUctx_st *context = sg_context_current();
-    if (!context || !sg_context_valid(peer))
+    SG_CONTEXT_OR_RETURN(context);
+    if (!sg_context_valid(peer))
         return CUDA_ERROR_INVALID_CONTEXT;
     if (!(context->peers & (1ull << peer->device)))
         return CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;

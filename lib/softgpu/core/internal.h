@@ -100,7 +100,7 @@ struct CUctx_st {
     int device;
     bool primary;
     int retained; /* primary: cuDevicePrimaryCtxRetain minus Release */
-    bool active;
+    atomic_bool active; /* primary: it is retained; others: not destroyed */
     unsigned flags;
     unsigned long long id;
     struct CUstream_st *streams; /* list of all, the legacy stream included */
@@ -112,7 +112,9 @@ struct CUctx_st {
     unsigned long long peers;    /* bit a device: peer access enabled */
 };
 
-struct CUctx_st *sg_context_current(void); /* NULL: none */
+struct CUctx_st *sg_context_current(void); /* NULL: none; whether it can be used or not */
+/* The current one. INVALID_CONTEXT: there is none; CONTEXT_IS_DESTROYED: it is not active. */
+CUresult sg_context_usable(struct CUctx_st **context);
 CUresult sg_context_primary(int device, struct CUctx_st **context); /* without retaining */
 bool sg_context_valid(const struct CUctx_st *context);
 /* Wait for everything enqueued so far in the context. */

@@ -226,9 +226,10 @@ CUresult sg_stream_resolve(CUstream handle, struct CUstream_st **stream)
         *stream = handle;
         return CUDA_SUCCESS;
     }
-    struct CUctx_st *context = sg_context_current();
-    if (!context)
-        return CUDA_ERROR_INVALID_CONTEXT;
+    struct CUctx_st *context;
+    CUresult result = sg_context_usable(&context);
+    if (result != CUDA_SUCCESS)
+        return result;
     if (handle == CU_STREAM_PER_THREAD)
         return thread_stream(context, stream);
     *stream = context->legacy;

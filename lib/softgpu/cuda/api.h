@@ -4,13 +4,16 @@
 
 #include "softgpu/core/internal.h"
 
-/* The current context, or return the error that CUDA gives without one. */
+/* The current context, or return the error that CUDA gives without one that can be used. */
 #define SG_CONTEXT_OR_RETURN(context)                          \
-    struct CUctx_st *context = sg_context_current();           \
-    if (sg_check_init() != CUDA_SUCCESS)                       \
-        return CUDA_ERROR_NOT_INITIALIZED;                     \
-    if (!context)                                              \
-        return CUDA_ERROR_INVALID_CONTEXT
+    struct CUctx_st *context;                                  \
+    do {                                                       \
+        if (sg_check_init() != CUDA_SUCCESS)                   \
+            return CUDA_ERROR_NOT_INITIALIZED;                 \
+        CUresult sg_result = sg_context_usable(&context);      \
+        if (sg_result != CUDA_SUCCESS)                         \
+            return sg_result;                                  \
+    } while (0)
 
 #define SG_STREAM_OR_RETURN(handle, stream)                    \
     struct CUstream_st *stream;                                \

@@ -76,15 +76,15 @@ static void load_first(struct CUctx_st *context, void (*fn)(void *args))
         sg_context_load(context);
 }
 
-/* A launch by the runtime's <<<>>> makes device 0 current in a thread that has none; so does this. */
+/* A launch by the runtime's <<<>>> brings a context up in a thread that has none to use; so does this. */
 static CUresult bring_up_context(void)
 {
     CUcontext context;
-    if (sg_context_current())
+    if (sg_context_usable(&context) == CUDA_SUCCESS)
         return CUDA_SUCCESS;
     CUresult result = sg_init();
     if (result == CUDA_SUCCESS)
-        result = cuDevicePrimaryCtxRetain(&context, 0);
+        result = cuDevicePrimaryCtxRetain(&context, sg_current_device());
     return result == CUDA_SUCCESS ? cuCtxSetCurrent(context) : result;
 }
 

@@ -13,7 +13,10 @@ static cudaError_t set_device(int device, bool with_flags, unsigned int flags)
 
 cudaError_t cudaSetDevice(int device)
 {
-    return set_device(device, false, 0);
+    cudaError_t error = set_device(device, false, 0);
+    if (error == cudaSuccess)
+        rt_device = device;
+    return error;
 }
 
 cudaError_t cudaInitDevice(int device, unsigned int device_flags, unsigned int flags)
@@ -34,10 +37,9 @@ cudaError_t cudaGetDevice(int *device)
     if (!device)
         return rt_set_error(cudaErrorInvalidValue);
     RT_CHECK(cuCtxGetCurrent, &context);
-    *device = 0;
-    if (context)
-        RT_CHECK(cuCtxGetDevice, device);
-    return cudaSuccess;
+    *device = rt_device;
+    CUresult result = context ? rt_driver()->cuCtxGetDevice(device) : CUDA_SUCCESS;
+    return result == CUDA_ERROR_CONTEXT_IS_DESTROYED ? cudaSuccess : rt_result(result);
 }
 
 cudaError_t cudaGetDeviceCount(int *count)

@@ -10,6 +10,7 @@ static CUresult init_result = CUDA_ERROR_UNKNOWN;
 static cudaError_t load_error;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static _Thread_local cudaError_t last_error;
+_Thread_local int rt_device;
 
 #define STRING(name) STRING_(name)
 #define STRING_(name) #name
@@ -62,15 +63,16 @@ cudaError_t rt_init(void)
 cudaError_t rt_context(void)
 {
     CUcontext context;
+    unsigned flags;
     cudaError_t error = rt_init();
     if (error != cudaSuccess)
         return error;
     CUresult result = driver.cuCtxGetCurrent(&context);
     if (result != CUDA_SUCCESS)
         return result == CUDA_ERROR_NOT_INITIALIZED ? cudaErrorInitializationError : (cudaError_t)result;
-    if (context)
+    if (context && driver.cuCtxGetFlags(&flags) != CUDA_ERROR_CONTEXT_IS_DESTROYED)
         return cudaSuccess;
-    result = driver.cuDevicePrimaryCtxRetain(&context, 0);
+    result = driver.cuDevicePrimaryCtxRetain(&context, rt_device);
     if (result == CUDA_SUCCESS)
         result = driver.cuCtxSetCurrent(context);
     return (cudaError_t)result;

@@ -47,8 +47,9 @@ struct rt_driver {
 
 /* Loads the driver and initialises it (once); the same error ever after if that fails. */
 cudaError_t rt_init(void);
-/* rt_init(), and a current context: the primary one of device 0 if the thread has none. */
+/* rt_init(), and a current context: the primary one of rt_device if the thread has none that can be used. */
 cudaError_t rt_context(void);
+extern _Thread_local int rt_device; /* what the thread has chosen, 0 at first */
 const struct rt_driver *rt_driver(void); /* after rt_init() or rt_context() */
 
 /* Keep an error for cudaGetLastError of this thread, and return it. NOT_READY is no error to keep. */

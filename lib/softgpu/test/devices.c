@@ -112,6 +112,49 @@ static void contexts(void)
 }
 IN_CHILD(contexts)
 
+/* A released primary context stays current, and no call can use it until it is retained again. */
+static void released(void)
+{
+    CUcontext context, current;
+    CUdeviceptr pointer;
+    size_t free_bytes, total_bytes;
+    int device;
+    unsigned flags;
+    void *memory;
+    static char page[4096];
+    OK(cuInit(0));
+    OK(cuDevicePrimaryCtxSetFlags(1, CU_CTX_SCHED_YIELD));
+    OK(cuDevicePrimaryCtxGetState(1, &flags, &device));
+    CHECK(flags == CU_CTX_SCHED_YIELD && !device);
+    OK(cuDevicePrimaryCtxRetain(&context, 1));
+    OK(cuCtxSetCurrent(context));
+    OK(cuMemAlloc(&pointer, 100));
+    OK(cuDevicePrimaryCtxRelease(1));
+    CHECK_IS(cuDevicePrimaryCtxRelease(1), CUDA_ERROR_INVALID_CONTEXT);
+    OK(cuCtxGetCurrent(&current));
+    CHECK(current == context);
+    CHECK_IS(cuMemGetInfo(&free_bytes, &total_bytes), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    CHECK_IS(cuMemAlloc(&pointer, 100), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    CHECK_IS(cuMemHostRegister(page, sizeof page, 0), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    CHECK_IS(cuCtxGetDevice(&device), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    CHECK_IS(cuCtxSynchronize(), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    CHECK_IS(cuStreamSynchronize(NULL), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    OK(cuCtxSetCurrent(context));
+    CHECK_IS(cuCtxGetFlags(&flags), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    OK(cuDevicePrimaryCtxRetain(&current, 1));
+    CHECK(current == context);
+    OK(cuMemAlloc(&pointer, 100));
+    OK(cudaSetDevice(1));
+    OK(cuDevicePrimaryCtxRelease(1));
+    OK(cuDevicePrimaryCtxRelease(1));
+    OK(cudaGetDevice(&device)); /* the runtime brings it up again */
+    CHECK(device == 1);
+    OK(cudaMalloc(&memory, 100));
+    OK(cuCtxGetCurrent(&current));
+    CHECK(current == context);
+}
+IN_CHILD(released)
+
 static void forked_child(void)
 {
     OK(cudaSetDevice(0));
@@ -320,7 +363,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_visible_devices), cmocka_unit_test(test_properties),
-        cmocka_unit_test(test_contexts),        cmocka_unit_test(test_forked_child),
+        cmocka_unit_test(test_contexts),        cmocka_unit_test(test_released),        cmocka_unit_test(test_forked_child),
         cmocka_unit_test(test_entry_points),    cmocka_unit_test(test_errors),
         cmocka_unit_test(test_slower_beside_communication), cmocka_unit_test(test_bad_launches),
         cmocka_unit_test(test_jitter),          cmocka_unit_test(test_time_slicing),
