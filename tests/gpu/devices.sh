@@ -21,7 +21,16 @@ capture() { # NAME RANKS DEVICES COMMAND...
     PRISM_EMULATE=$ranks PRISM_GPUS_PER_NODE=$devices PRISM_SANDBOX=0 PRISM_ASSISTANTS=0 PRISM_PHASE=capture \
         PRISM_NETWORK=$work/network.json PRISM_TRACE=$work/trace-$name PRISM_LIBRARY=$lib/libprism.so \
         timeout 240 "$bin/prismd" "$@" >"$name.txt" 2>&1 || rc=$?
-    [ "$rc" -eq 0 ] && echo "ok $name ends with 0" || { echo "failed $name ends with $rc"; tail -5 "$name.txt"; }
+    if [ "$rc" -eq 0 ]; then
+        echo "ok $name ends with 0"
+    else
+        echo "failed $name ends with $rc"
+        tail -n 5 "$name.txt" | sed 's/^/    /'
+        for log in trace-"$name"/logs/capture.rank*; do
+            echo "    the end of $log:"
+            tail -n 10 "$log" | sed 's/^/        /'
+        done
+    fi
     grep -hE '^(ok|failed) ' trace-"$name"/logs/capture.rank*
 }
 {
@@ -37,7 +46,9 @@ S
     capture narrow 4 4 ./narrow.sh "$python" "$here/devices.py" 1
     if command -v nvcc >/dev/null; then
         if nvcc -cudart=static -o devices "$here/devices.cu" -ldl >nvcc.txt 2>&1; then
-            capture static 4 4 ./devices 4
+            capture static 4 4 ./devices
+            told=$(grep -l 'has the CUDA runtime linked in statically' trace-static/logs/capture.rank* | wc -l)
+            [ "$told" -eq 3 ] && echo "ok static: ranks 1 to 3 are told" || echo "failed static: $told ranks are told, not 3"
         else
             echo "failed nvcc: $(tail -1 nvcc.txt)"
         fi
