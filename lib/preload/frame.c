@@ -5,6 +5,7 @@
 
 PRISM_THREAD struct frame frame;
 static int hosts;
+static PRISM_THREAD bool entered; /* this thread has had a frame */
 
 bool frame_enter_from(const void *caller)
 {
@@ -16,6 +17,9 @@ bool frame_enter_from(const void *caller)
         frame.depth = 0;
         return false;
     }
+    if (!entered)
+        session_enter_context();
+    entered = true;
     frame.enter_ns = now;
     frame.noded = false;
     frame.real_ns = 0;

@@ -38,7 +38,7 @@ struct session {
     uint8_t *region; /* shared with prismd; mapped until the process ends; accessible as far as it is registered */
     size_t region_size;
     CUdeviceptr region_device; /* the device's address of region */
-    CUcontext context;         /* the device's primary context, or the one current at the first use */
+    CUcontext context;         /* the device's primary context, or the one that was current, and could be used, at the first use */
     int64_t context_ns;        /* what making the context took */
     int mover;                 /* socket of the device's mover, -1 = none (switch.h) */
     struct board *board;       /* shared with the node's ranks and prismd (proto/board.h); NULL = none */
@@ -53,6 +53,9 @@ bool session_is_off(void);
 bool session_connect(void);
 /* First CUDA or NCCL use: connect and set CUDA up. False: this process is no rank. Ends the process on failure. */
 bool session_use(void);
+/* After session_use: the calling thread gets the rank's context if it has none that can be used, as a call of the CUDA runtime or
+ * of NCCL may be a thread's first. */
+void session_enter_context(void);
 /* CUDA must know the region's pages before a stream uses them. Registering pins memory, so it is done in chunks, as far
  * as the staging heap has been used; a copy may not cross the border of two (SESSION_CHUNK). What is registered stays so: giving
  * it back waits for the whole device, at closed gates for ever. Behind it the region has no access, so that a program's

@@ -160,18 +160,34 @@ static CUresult retain_context(CUdevice device)
     return r;
 }
 
+/* Any call that needs a context would do. A context that is current may be of no use: one that the program has destroyed, or the
+ * primary one, which a CUDA runtime linked in statically makes current before it retains it (seen on an H200). */
+static bool context_is_usable(void)
+{
+    size_t free_bytes, total_bytes;
+    return driver(cuMemGetInfo)(&free_bytes, &total_bytes) != CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
 static void enter_context(void)
 {
     CUdevice device;
     CUDA_MUST(driver(cuInit)(0));
     CUDA_MUST(driver(cuCtxGetCurrent)(&session.context));
-    if (session.context)
+    if (session.context && context_is_usable())
         return;
     CUDA_MUST(driver(cuDeviceGet)(&device, 0));
     int64_t began = clock_now_ns();
     CUDA_MUST(retain_context(device));
     session.context_ns = clock_now_ns() - began;
     log_debug("rank %u: context made in %.1f s", session.rank, (double)session.context_ns / 1e9);
+    CUDA_MUST(driver(cuCtxSetCurrent)(session.context));
+}
+
+void session_enter_context(void)
+{
+    CUcontext context = NULL;
+    if (driver(cuCtxGetCurrent)(&context) || context == session.context || (context && context_is_usable()))
+        return;
     CUDA_MUST(driver(cuCtxSetCurrent)(session.context));
 }
 

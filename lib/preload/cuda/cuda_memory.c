@@ -20,17 +20,9 @@
 
 /* --- served by vmm.h instead of CUDA --- */
 
-/* A runtime call may be the thread's first. */
-static void enter_context(void)
-{
-    CUcontext context = NULL;
-    if (!driver(cuCtxGetCurrent)(&context) && !context)
-        CUDA_MUST(driver(cuCtxSetCurrent)(session.context));
-}
-
 static int serve(CUdeviceptr *pointer, size_t bytes)
 {
-    enter_context();
+    session_enter_context();
     return (int)vmm_alloc(pointer, bytes);
 }
 
@@ -52,7 +44,7 @@ static CUstream handle_of(CUstream stream, bool per_thread)
 
 static int serve_async(CUdeviceptr *pointer, size_t bytes, CUstream stream)
 {
-    enter_context();
+    session_enter_context();
     return (int)vmm_alloc_async(pointer, bytes, stream);
 }
 
