@@ -6,7 +6,7 @@ PRELOAD_SOURCES := container.c environment.c finish.c frame.c launcher.c lookup.
 	$(addprefix cuda/,cuda_device.c cuda_events.c cuda_first.c cuda_launch.c cuda_load.c cuda_memory.c cuda_sync.c cuda_vmm.c device.c driver_device.c nvml.c) \
 	$(addprefix nccl/,comm.c group.c local.c nccl_api.c nccl_more.c shrunk.c) \
 	$(addprefix gate/,early.c gate.c gate_capture.c gate_kernel.c gate_nccl.c gate_paced.c heap.c slots.c streams.c) \
-	$(addprefix nodes/,events.c node.c sync.c times.c) \
+	$(addprefix nodes/,blocked.c events.c node.c sync.c times.c) \
 	$(addprefix memory/,grant.c load.c memory.c park.c physical.c residence.c room.c switch.c vmm.c vmm_async.c vmm_program.c)
 $(eval $(call shared_library,libprism.so,lib/preload,$(PRELOAD_SOURCES),coll proto common,-Wl$(preload_comma)--version-script=lib/preload/libprism.map -Wl$(preload_comma)-soname$(preload_comma)libprism.so -Wl$(preload_comma)-z$(preload_comma)defs -ldl,$(PRELOAD_CFLAGS)))
 $(LIB)/libprism.so: lib/preload/libprism.map
@@ -28,6 +28,9 @@ $(eval $(call unit_test,preload_rank,lib/preload/test,rank.c fake_prismd.c,coll 
 $(B)/test/preload_rank: | $(B)/test/preload_program $(LIB)/libprism.so
 $(eval $(call unit_test,preload_device,lib/preload/test,device.c fake_prismd.c,coll proto common,,-Ilib/abi))
 $(B)/test/preload_device: | $(B)/test/preload_devices $(PRELOAD_DOUBLES) $(LIB)/libprism.so
+$(eval $(call test_program,preload_ahead,lib/preload/test,ahead.c,,-L$(LIB)/softgpu -lnccl -lcudart -lcuda,-Ilib/abi))
+$(eval $(call unit_test,preload_blocked,lib/preload/test,blocked.c fake_prismd.c,coll proto common,,-Ilib/abi))
+$(B)/test/preload_blocked: | $(B)/test/preload_ahead $(LIB)/libprism.so
 # preload_switched is moved off its device and back.
 $(eval $(call test_program,preload_switched,lib/preload/test,switched.c,,-L$(LIB)/softgpu -lnccl -lcudart -lcuda -ldl,-Ilib/abi))
 $(eval $(call unit_test,preload_switching,lib/preload/test,switching.c fake_mover.c fake_prismd.c,coll proto common,,-Ilib/abi))

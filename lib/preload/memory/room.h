@@ -28,6 +28,7 @@
 #include <cuda.h>
 
 #include "preload/memory/residence.h"
+#include "preload/nodes/blocked.h"
 
 #define ROOM_QUEUED      384u
 #define ROOM_BATCH       32u
@@ -65,13 +66,17 @@ static inline void room_await(CUstream stream, bool per_thread, uint32_t n)
 extern PRISM_THREAD int room_inside_;
 static inline void room_enter(CUstream stream, bool per_thread)
 {
-    if (!room_inside_++ && !frame.depth)
+    if (room_inside_++)
+        return;
+    if (!frame.depth)
         room_await(stream, per_thread, 1);
+    blocked_begin();
 }
 
 static inline void room_leave(void)
 {
-    room_inside_--;
+    if (!--room_inside_)
+        blocked_end();
 }
 
 #endif

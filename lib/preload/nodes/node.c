@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "graph/graph.h"
+#include "preload/nodes/blocked.h"
 #include "preload/preload.h"
 #include "preload/socket.h"
 
@@ -34,7 +35,8 @@ uint32_t node_send_at(int kind, uint32_t stream, uint32_t dep, int64_t enter_ns,
 /* A host thread's first node has no call before it: no host work. */
 static int64_t left_ns(void)
 {
-    return frame.left_ns ? frame.left_ns : frame.enter_ns;
+    int64_t left = (frame.left_ns ? frame.left_ns : frame.enter_ns) + blocked_take();
+    return left < frame.enter_ns ? left : frame.enter_ns;
 }
 
 /* Later nodes of one call follow the first without host work of the program in between. */
