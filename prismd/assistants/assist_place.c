@@ -1,6 +1,7 @@
 #include "prismd/assistants/assist_place.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "coll/types.h"
@@ -87,15 +88,19 @@ int assist_check(const struct conf *c, const struct trace_manifest *m, struct pr
 }
 
 /* Is what the assistant takes part in the full operation? All members are there, or stand in their own place, on devices
- * joined as the full job's would be: one node for both. */
+ * joined as the full job's would be: one node for both. Where NCCL_HOSTID is set, for the assistants by our environment and
+ * for a rank by what starts it, each is a host of its own to NCCL: so must the full job's members be. */
 bool assist_stands_for_full(const struct daemon *d, const struct shrink *s)
 {
     const struct graph_comm *c = &d->graph->comms[s->global];
-    uint32_t node = (uint32_t)c->ranks[0] / d->graph->gpus_per_node;
-    for (uint32_t i = 0; i < c->size; i++)
-        if ((uint32_t)c->ranks[i] / d->graph->gpus_per_node != node)
-            return false;
-    return d->conf->nodes == 1 && s->n + shrink_assistants(s) == s->size;
+    bool apart = getenv("NCCL_HOSTID") != NULL;
+    if (d->conf->nodes != 1 || s->n + shrink_assistants(s) != s->size || (apart && s->n > 1))
+        return false;
+    for (uint32_t i = 1; i < c->size; i++)
+        for (uint32_t k = 0; k < i; k++)
+            if (((uint32_t)c->ranks[i] / d->graph->gpus_per_node == (uint32_t)c->ranks[k] / d->graph->gpus_per_node) == apart)
+                return false;
+    return true;
 }
 
 bool assist_has_collectives_only(const struct graph *g, const struct shrink *s)

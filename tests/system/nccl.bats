@@ -103,6 +103,18 @@ print("%s: %.1f ms an iteration (predicted %.1f)" % (r["transport"], sum(s) / le
     nothing_left
 }
 
+# As on one GPU, which real NCCL lets ranks share if they seem to be on hosts of their own: nodes of one GPU are that.
+@test "ranks and assistant on hosts of their own: what is measured stands for nodes of one GPU only" {
+    local options=(--print-ranks=all --exact-sums --pp=2 --iterations=5) gpus
+    for gpus in 1 2; do
+        CUDA_VISIBLE_DEVICES=0,1 NCCL_HOSTID=assistant LIMIT=200 run_prism run --emulate=2 --gpus-per-node="$gpus" --sandbox=0 --assistants=1 --trace="trace$gpus" \
+            --report=report.json -- sh -c 'NCCL_HOSTID=host$RANK exec "$@"' sh "$moetrain" "${options[@]}"
+        [ "$status" -eq 0 ] || { echo "$errors"; return 1; }
+        check_report "(r['calibration']['measured_durations'] > 0) == ($gpus == 1)"
+    done
+    nothing_left
+}
+
 @test "sizes that data decides: variable sequences, uneven routing" {
     local options=(--print-ranks=all --exact-sums --tp=2 --ep=2 --iterations=3 --variable-seq --uneven-routing=2)
     timeout 300 "$launch" -g 8 8 -- "$moetrain" "${options[@]}" >plain

@@ -22,6 +22,14 @@ from harness.programs import FOLDER, Program
 
 HERE = os.path.dirname(FOLDER)
 PROFILED_ITERATIONS = 12
+ROOMY = 64 << 30
+
+
+def work_folder():
+    """Traces of programs that sum gigabytes an iteration have as many, and a disk would set the pace: in memory where there is room."""
+    memory = os.statvfs("/dev/shm") if os.path.isdir("/dev/shm") else None
+    roomy = memory and memory.f_bavail * memory.f_frsize >= ROOMY and os.access("/dev/shm", os.W_OK)
+    return tempfile.mkdtemp(prefix="prism-real-", dir="/dev/shm" if roomy else None)
 
 
 @dataclass
@@ -280,6 +288,7 @@ def main(kinds, about):
     p.add_argument("out", help="results; a later call with the same folder adds to what is there")
     p.add_argument("--stages", default="", help=f"comma-separated of {', '.join(STAGES)}; default: those of the kind")
     p.add_argument("--programs", default="", help="comma-separated; default all")
+    p.add_argument("--ways", default="", help="of emulating, comma-separated; default all of the kind")
     p.add_argument("--profiled", default="", help="programs that the stage kernels runs with torch.profiler")
     p.add_argument("--python", default=sys.executable)
     p.add_argument("--iterations", type=int, default=50)
@@ -296,16 +305,18 @@ def main(kinds, about):
     o.bin, o.lib, o.dep = (os.path.join(os.path.abspath(o.build), part) for part in ("bin", "lib", "dep"))
     o.dep = o.dep if os.path.isdir(o.dep) else ""
     o.network = os.path.abspath(o.network) if o.network else ""
-    o.work, o.budget = tempfile.mkdtemp(prefix="prism-real-"), o.minutes * 60
+    o.work, o.budget = work_folder(), o.minutes * 60
     if o.soft:
         o.python = rehearsal_python(o)
     o.stages = [s for s in o.stages.split(",") if s] or list(kind.stages)
     o.programs = [n for n in o.programs.split(",") if n] or list(kind.cases)
     o.profiled = [n for n in o.profiled.split(",") if n] or kind.profiled
-    for name, known in [(s, STAGES) for s in o.stages] + [(n, kind.cases) for n in (*o.programs, *o.profiled)]:
+    ways = [w for w in o.ways.split(",") if w] or list(kind.ways)
+    for name, known in [(s, STAGES) for s in o.stages] + [(w, kind.ways) for w in ways] + [(n, kind.cases) for n in (*o.programs, *o.profiled)]:
         if name not in known:
             print(f"{kind.name}: no '{name}'; there are {', '.join(known)}", file=sys.stderr)
             return 64
+    kind.ways = {w: kind.ways[w] for w in ways}
     try:
         real = Real(kind, o)
     except Failed as error:

@@ -55,7 +55,7 @@ def main():
         for part in pieces(tokens, options.accumulate):
             losses = []
             if first:
-                schedule.step(part[:, :-1], target=part if last else None, losses=losses if last else None)
+                schedule.step(part[:, :-1].contiguous(), target=part if last else None, losses=losses if last else None)
             else:
                 schedule.step(target=part if last else None, losses=losses if last else None)
             if last:
