@@ -17,7 +17,7 @@ import time
 from dataclasses import dataclass, field
 
 from harness import compare, memory, parse
-from harness.launch import Failed, Launcher, NoTime, read, rehearsal_python, say
+from harness.launch import Failed, Launcher, NoTime, phase_numbers, read, rehearsal_python, say
 from harness.programs import FOLDER, Program
 
 HERE = os.path.dirname(FOLDER)
@@ -194,12 +194,25 @@ class Real:
                                       self.environment(program), check=False, devices=devices,
                                       arguments=recorded if phase != "emulate" else [])
             row[step] = {**self.ran(got, self.taken_profiles(prefix)), "devices": devices, "assistants": assistants}
-            if step != "capture" and phase != "emulate":
-                row[step]["ranks"] = {}
+            if phase == "calibrate":
+                row[step].update(ranks={}, seconds=self.calibrated_seconds(got), durations=self.durations(trace))
             self.save()
             if got["code"] and phase != "emulate":
                 break
         self.launcher.forget(trace)
+
+    @staticmethod
+    def calibrated_seconds(got):
+        """Of the iterations that the ranks went through in calibration, each in its slice."""
+        try:
+            return {str(r): v["seconds"] for r, v in phase_numbers(got["logs"], "calibrate").items()}
+        except parse.Incomplete:
+            return {}
+
+    def durations(self, trace):
+        """What calibration measured of real communication."""
+        found = json.loads(read(os.path.join(self.launcher.work, trace, "durations.json")) or "{}")
+        return [{k: d[k] for k in ("communicator", "operations", "first", "bytes", "seconds")} for d in found.get("durations", [])]
 
     def pace(self):
         """How exactly an operation's end is set from the assistant's side (test/pace_arm)."""
