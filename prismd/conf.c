@@ -148,7 +148,7 @@ static int read_numbers(struct conf *c, struct prism_error *err)
         get_number("PRISM_QUEUES", 0, 32, 0, &queues, err) ||
         get_number("PRISM_STAGING", 1 << 20, 1ull << 40, 0, &staging, err) ||
         get_number("PRISM_NODES", 1, 4096, 1, &nodes, err) || get_number("PRISM_NODE_ID", 0, nodes - 1, 0, &node, err) ||
-        get_number("PRISM_PREFETCH", 0, 1ull << 40, 256 << 20, &prefetch, err) ||
+        get_number("PRISM_PREFETCH", 0, 1ull << 40, 1u << 30, &prefetch, err) ||
         get_number("PRISM_ASSISTANT_MEMORY", 0, 1ull << 50, 0, &kept, err) || /* for the assistants, which read it themselves */
         get_number("PRISM_DEVICE_MEMORY", 0, 1ull << 50, 0, &c->device_memory, err) ||
         get_number("PRISM_CONTEXT_BYTES", 0, 1ull << 50, UINT64_MAX, &c->context_bytes, err) ||

@@ -207,7 +207,7 @@ static int deliver(struct daemon *d, struct group *g)
     if (ready) {
         deliver_parts(d, g, n, ready, len);
         watch_mark_ready(g);
-        free(ready);
+        prefetch_give(em.prefetch, ready);
         return 0;
     }
     struct payload_key key = {g->rank->number, g->comm, ordinal, PAYLOAD_OUTPUT};

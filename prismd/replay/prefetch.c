@@ -1,11 +1,16 @@
 #include "prismd/replay/prefetch.h"
 
+#include <malloc.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define AHEAD   1024u /* payloads of a rank in memory at most */
 #define BEHIND  64u   /* after so many that stood behind it, one that was not asked for is given up */
+#define NEAR    64u   /* numbers between what is read next and what is asked for, if streams have overtaken each other */
+#define MISSES  8u    /* in a row, and it is something else */
+#define IDLE    8u    /* buffers kept for what is read next: new pages for tens of megabytes take longer than the reading */
+#define LARGE   ((size_t)256 << 10) /* of such a buffer */
 #define NOWHERE UINT32_MAX
 
 struct item {
@@ -23,9 +28,12 @@ struct line {
     uint32_t n, loop;         /* behind the last comes number `loop` */
     uint32_t *place;          /* owned; by node: its number, NOWHERE = no group */
     uint32_t nnodes;
-    uint32_t next;  /* number to be read */
-    uint32_t jumps; /* what was being read when one came is not wanted any more */
-    uint32_t dry;   /* numbers in a row that had nothing to read */
+    uint8_t *served; /* owned; by number: the caller has read it himself, so it is passed by once */
+    uint32_t next;    /* number to be read */
+    uint32_t reading; /* number that is being read, NOWHERE = none */
+    uint32_t jumps;   /* what was being read when one came is not wanted any more */
+    uint32_t dry;     /* numbers in a row that had nothing to read */
+    uint32_t misses;  /* in a row */
     struct item *items; /* owned; AHEAD of them, oldest first */
     uint32_t nitems;
 };
@@ -36,10 +44,12 @@ struct prefetch {
     uint32_t nlines;
     size_t budget;
     pthread_t thread;
-    pthread_mutex_t lock; /* guards all below and the lines' last five */
-    pthread_cond_t room;
+    pthread_mutex_t lock; /* guards all below and the lines' last eight */
+    pthread_cond_t room;  /* for the thread: something was taken */
+    pthread_cond_t read;  /* for callers: something was read */
     bool stop;
-    size_t bytes; /* in items */
+    size_t bytes;     /* in items */
+    void *idle[IDLE]; /* owned; NULL = none */
     struct prefetch_counts counts;
 };
 
@@ -62,6 +72,8 @@ static void line_init(struct line *l, const struct graph_rank *r, uint32_t rank)
     l->nodes = allocate(r->nnodes, sizeof *l->nodes);
     l->place = allocate(r->nnodes, sizeof *l->place);
     l->items = allocate(AHEAD, sizeof *l->items);
+    l->served = allocate(r->nnodes, sizeof *l->served);
+    l->reading = NOWHERE;
     for (uint32_t i = 0; i < r->nnodes; i++) {
         const struct graph_node *node = &r->nodes[i];
         l->place[i] = NOWHERE;
@@ -85,11 +97,39 @@ static void line_clear(struct line *l)
     free(l->keys);
     free(l->nodes);
     free(l->place);
+    free(l->served);
 }
 
 static uint32_t after(const struct line *l, uint32_t number)
 {
     return number + 1 < l->n ? number + 1 : l->loop;
+}
+
+/* --- buffers --- */
+
+static void *buffer_of(struct prefetch *p, size_t size)
+{
+    for (uint32_t i = 0; i < IDLE; i++) {
+        size_t room = p->idle[i] ? malloc_usable_size(p->idle[i]) : 0;
+        if (room < size || room / 2 > size)
+            continue;
+        void *data = p->idle[i];
+        p->idle[i] = NULL;
+        return data;
+    }
+    return malloc(size);
+}
+
+static void keep_buffer(struct prefetch *p, void *data)
+{
+    void **place = &p->idle[0];
+    for (uint32_t i = 1; i < IDLE && *place; i++)
+        if (!p->idle[i])
+            place = &p->idle[i];
+    if (*place || malloc_usable_size(data) < LARGE)
+        free(data);
+    else
+        *place = data;
 }
 
 static void drop_item(struct prefetch *p, struct line *l, uint32_t i)
@@ -126,8 +166,9 @@ static size_t find_next(const struct prefetch *p, struct line *l)
 {
     for (; l->dry < l->n; l->dry++) {
         int64_t size = payload_reader_size(p->payloads, l->keys[l->next]);
-        if (size > 0 && (uint64_t)size <= p->budget)
+        if (size > 0 && (uint64_t)size <= p->budget && !l->served[l->next])
             return (size_t)size;
+        l->served[l->next] = 0;
         l->next = after(l, l->next);
     }
     return 0;
@@ -137,17 +178,16 @@ static size_t find_next(const struct prefetch *p, struct line *l)
 static void read_next(struct prefetch *p, struct line *l, size_t size)
 {
     uint32_t number = l->next, jumps = l->jumps;
+    void *data = buffer_of(p, size);
+    l->reading = number;
+    l->next = after(l, number);
     pthread_mutex_unlock(&p->lock);
-    void *data = malloc(size);
     bool good = data && payload_reader_get(p->payloads, l->keys[number], data, size, NULL) == (int64_t)size;
     pthread_mutex_lock(&p->lock);
-    if (l->jumps != jumps) {
-        free(data);
-        return;
-    }
-    l->next = after(l, number);
-    if (!good) { /* the caller will find out why */
-        l->dry++;
+    l->reading = NOWHERE;
+    pthread_cond_broadcast(&p->read);
+    if (!good || l->jumps != jumps) { /* the caller will find out what is wrong */
+        l->dry += !good;
         free(data);
         return;
     }
@@ -180,7 +220,7 @@ static void give_up_passed(struct prefetch *p, struct line *l, uint32_t before)
 {
     for (uint32_t i = before; i-- > 0;)
         if (++l->items[i].passed > BEHIND) {
-            free(l->items[i].data);
+            keep_buffer(p, l->items[i].data);
             drop_item(p, l, i);
         }
 }
@@ -192,20 +232,42 @@ static void jump(struct prefetch *p, struct line *l, uint32_t number)
         free(l->items[l->nitems - 1].data);
         drop_item(p, l, l->nitems - 1);
     }
+    memset(l->served, 0, l->nnodes);
     l->next = after(l, number);
     l->jumps++;
-    l->dry = 0;
+    l->dry = l->misses = 0;
 }
 
-static void *take(struct prefetch *p, struct line *l, uint32_t node, size_t *len)
+/* How far `to` lies behind `from` in the order of reading, which goes round behind the last. */
+static uint32_t distance(const struct line *l, uint32_t from, uint32_t to)
+{
+    if (to >= from)
+        return to - from;
+    return to >= l->loop ? l->n - from + (to - l->loop) : NOWHERE;
+}
+
+/* The caller reads it himself. Nearby, the thread goes on where it is: what it has read is still wanted. */
+static void miss(struct prefetch *p, struct line *l, uint32_t number)
+{
+    bool ahead = distance(l, l->next, number) < NEAR, behind = distance(l, number, l->next) < NEAR;
+    if (++l->misses > MISSES || (!ahead && !behind))
+        jump(p, l, number);
+    else if (ahead)
+        l->served[number] = 1;
+}
+
+static void *take(struct prefetch *p, struct line *l, uint32_t number, size_t *len)
 {
     uint32_t i = 0;
-    while (i < l->nitems && l->items[i].node != node)
+    while (l->reading == number)
+        pthread_cond_wait(&p->read, &p->lock);
+    while (i < l->nitems && l->items[i].node != l->nodes[number])
         i++;
     if (i == l->nitems)
         return NULL;
     void *data = l->items[i].data;
     *len = l->items[i].len;
+    l->misses = 0;
     drop_item(p, l, i);
     give_up_passed(p, l, i);
     return data;
@@ -218,16 +280,27 @@ void *prefetch_take(struct prefetch *p, uint32_t rank, uint32_t node, size_t *le
     if (number == NOWHERE || payload_reader_size(p->payloads, l->keys[number]) <= 0)
         return NULL;
     pthread_mutex_lock(&p->lock);
-    void *data = take(p, l, node, len);
+    void *data = take(p, l, number, len);
     if (data) {
         p->counts.hits++;
     } else {
         p->counts.misses++;
-        jump(p, l, number);
+        miss(p, l, number);
     }
     pthread_cond_signal(&p->room);
     pthread_mutex_unlock(&p->lock);
     return data;
+}
+
+void prefetch_give(struct prefetch *p, void *data)
+{
+    if (!p || !data) {
+        free(data);
+        return;
+    }
+    pthread_mutex_lock(&p->lock);
+    keep_buffer(p, data);
+    pthread_mutex_unlock(&p->lock);
 }
 
 struct prefetch_counts prefetch_counts(const struct prefetch *p)
@@ -256,6 +329,7 @@ struct prefetch *prefetch_create(const struct graph *g, struct payload_reader *p
         line_init(&p->lines[i], &g->ranks[ranks[i]], ranks[i]);
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->room, NULL);
+    pthread_cond_init(&p->read, NULL);
     if (!pthread_create(&p->thread, NULL, prefetch_main, p))
         return p;
     p->stop = true;
@@ -276,8 +350,11 @@ void prefetch_destroy(struct prefetch *p)
         pthread_join(p->thread, NULL);
     for (uint32_t i = 0; i < p->nlines; i++)
         line_clear(&p->lines[i]);
+    for (uint32_t i = 0; i < IDLE; i++)
+        free(p->idle[i]);
     pthread_mutex_destroy(&p->lock);
     pthread_cond_destroy(&p->room);
+    pthread_cond_destroy(&p->read);
     free(p->lines);
     free(p);
 }

@@ -2,8 +2,9 @@
  *
  * A rank asks for its groups' payloads in nearly the order in which they were recorded, the last iteration again and again
  * when it goes on for longer. The thread keeps the next ones of every rank in memory, as many as fit into the budget; the
- * rank that has the fewest ready comes first. What is asked for and not there is the caller's to read (a miss); the thread
- * then goes on behind it.
+ * rank that has the fewest ready comes first. What is asked for and not there is the caller's to read (a miss). If it is
+ * near what the thread is at, streams have overtaken each other, and the thread goes on there; else the rank is elsewhere,
+ * and so is the thread: behind what was asked for.
  */
 #ifndef PRISM_PRISMD_PREFETCH_H
 #define PRISM_PRISMD_PREFETCH_H
@@ -23,9 +24,11 @@ struct prefetch *prefetch_create(const struct graph *g, struct payload_reader *p
                                  uint32_t nranks, size_t budget);
 void prefetch_destroy(struct prefetch *p);
 
-/* What the rank's recorded node (a COMM) delivers: malloc'ed, the caller frees it; *len > 0. NULL: not there. Thread safe;
- * does not wait. */
+/* What the rank's recorded node (a COMM) delivers: malloc'ed, the caller's until prefetch_give or free; *len > 0. NULL: not
+ * there. Waits for what is being read already. Thread safe, as is the next. */
 void *prefetch_take(struct prefetch *p, uint32_t rank, uint32_t node, size_t *len);
+/* Its memory, to be used again. NULL is fine for both. */
+void prefetch_give(struct prefetch *p, void *data);
 
 struct prefetch_counts {
     uint64_t hits, misses; /* misses: of payloads that the trace has */

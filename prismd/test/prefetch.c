@@ -108,7 +108,7 @@ static bool ask(struct prefetch *p, uint32_t rank, uint32_t group)
     assert_int_equal(len, size_of(group));
     for (size_t i = 0; i < len; i++)
         assert_int_equal(data[i], byte_of(rank, group, i));
-    free(data);
+    prefetch_give(p, data);
     return true;
 }
 
@@ -175,6 +175,23 @@ static void neighbours_may_change_places(void **state)
             misses += !ask(p, 0, g + 1) + !ask(p, 0, g);
     }
     assert_int_equal(misses, 0);
+    prefetch_destroy(p);
+}
+
+/* One that is asked for too early is read by the caller, and what the thread has read stays. */
+static void a_miss_nearby_loses_nothing(void **state)
+{
+    struct prefetch *p = start(*state, 8000); /* a few */
+    bool kept = false;
+    for (int i = 1; i < 100 && !kept; i++) {
+        uint32_t at = catch_up(p, 0, 0);
+        pause_ms(10 * i);
+        uint32_t first = at + 1 < GROUPS ? at + 1 : 2 * ITERATION, early = at + 16 < GROUPS ? at + 16 : at - 4;
+        if (!size_of(first) || !size_of(early) || ask(p, 0, early))
+            continue;
+        kept = ask(p, 0, first);
+    }
+    assert_true(kept);
     prefetch_destroy(p);
 }
 
@@ -268,6 +285,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(in_order_all_is_ready, make, unmake),
         cmocka_unit_test_setup_teardown(nothing_to_deliver_is_no_miss, make, unmake),
         cmocka_unit_test_setup_teardown(neighbours_may_change_places, make, unmake),
+        cmocka_unit_test_setup_teardown(a_miss_nearby_loses_nothing, make, unmake),
         cmocka_unit_test_setup_teardown(little_memory_is_enough, make, unmake),
         cmocka_unit_test_setup_teardown(a_payload_larger_than_the_budget_is_left_out, make, unmake),
         cmocka_unit_test_setup_teardown(damaged_data_is_never_handed_out, make, unmake),
