@@ -27,19 +27,24 @@ int coll_ballast_load(struct coll_ballast *b, const char *path, struct prism_err
 {
     json_error_t why;
     json_t *list, *root = json_load_file(path, 0, &why);
-    json_int_t process;
+    json_int_t process, collectives = 0, messages = 0;
     const char *format;
     int version;
     *b = (struct coll_ballast){0};
     if (!root)
         return prism_error_set(err, PRISM_EXIT_USAGE, "PRISM_BALLAST: %s: %s", path, why.text);
-    int rc = json_unpack(root, "{s:s, s:i, s:i, s:I, s:o}", "format", &format, "version", &version, "nccl", &b->nccl,
-                         "process_bytes", &process, "sizes", &list);
-    rc = rc || strcmp(format, "prism-ballast") != 0 || version != 1 || process < 0 || take_sizes(b, list);
-    b->process_bytes = rc ? 0 : (uint64_t)process;
+    int rc = json_unpack(root, "{s:s, s:i, s:i, s:I, s?I, s?I, s:o}", "format", &format, "version", &version, "nccl", &b->nccl,
+                         "process_bytes", &process, "process_collective_bytes", &collectives, "process_message_bytes", &messages, "sizes",
+                         &list);
+    rc = rc || strcmp(format, "prism-ballast") != 0 || version != 1 || collectives < 0 || messages < 0 || process < collectives ||
+         process - collectives < messages || take_sizes(b, list);
     json_decref(root);
-    if (!rc)
+    if (!rc) {
+        b->process_bytes = (uint64_t)process;
+        b->process_collectives = (uint64_t)collectives;
+        b->process_messages = (uint64_t)messages;
         return 0;
+    }
     coll_ballast_clear(b);
     return prism_error_set(err, PRISM_EXIT_USAGE,
                            "PRISM_BALLAST: %s is no ballast table of version 1 (ascending sizes from 2, bytes not negative, parts of them not more); measure "
@@ -52,9 +57,14 @@ void coll_ballast_clear(struct coll_ballast *b)
     *b = (struct coll_ballast){0};
 }
 
+static uint64_t without_unused(uint64_t bytes, uint64_t collectives, uint64_t messages, int uses)
+{
+    return bytes - (uses & COLL_BALLAST_COLLECTIVES ? 0 : collectives) - (uses & COLL_BALLAST_MESSAGES ? 0 : messages);
+}
+
 static uint64_t used_bytes(const struct coll_ballast_size *s, int uses)
 {
-    return s->bytes - (uses & COLL_BALLAST_COLLECTIVES ? 0 : s->collectives) - (uses & COLL_BALLAST_MESSAGES ? 0 : s->messages);
+    return without_unused(s->bytes, s->collectives, s->messages, uses);
 }
 
 uint64_t coll_ballast_bytes(const struct coll_ballast *b, int size, int uses)
@@ -74,10 +84,11 @@ uint64_t coll_ballast_bytes(const struct coll_ballast *b, int size, int uses)
     return (uint64_t)(below + share * (above - below) + 0.5);
 }
 
-uint64_t coll_ballast_missing(const struct coll_ballast *b, int size, int real_size, int uses, int first)
+uint64_t coll_ballast_missing(const struct coll_ballast *b, int size, int real_size, int uses, int process)
 {
     if (size < 2)
         return 0;
     uint64_t full = coll_ballast_bytes(b, size, uses), real = coll_ballast_bytes(b, real_size, uses);
-    return (full > real ? full - real : 0) + (first && !real_size ? b->process_bytes : 0);
+    uint64_t once = process < 0 || real_size ? 0 : without_unused(b->process_bytes, b->process_collectives, b->process_messages, process);
+    return (full > real ? full - real : 0) + once;
 }

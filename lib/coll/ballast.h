@@ -23,6 +23,7 @@ enum coll_ballast_use { COLL_BALLAST_COLLECTIVES = 1, COLL_BALLAST_MESSAGES = 2,
 struct coll_ballast {
     int nccl;                        /* as ncclGetVersion says */
     uint64_t process_bytes;          /* once, with a process's first communicator */
+    uint64_t process_collectives, process_messages; /* parts of them that come with a process's first collective, first message */
     struct coll_ballast_size *sizes; /* owned; ascending */
     size_t nsizes;
 };
@@ -34,8 +35,8 @@ void coll_ballast_clear(struct coll_ballast *b);
 /* Bytes of a communicator of that size with these uses (enum coll_ballast_use): linear between measured sizes; beyond the largest and below the smallest as those two
  * (a rank's rings and trees have a fixed number of neighbours). 0 for one rank alone. */
 uint64_t coll_ballast_bytes(const struct coll_ballast *b, int size, int uses);
-/* What is missing where a communicator of `size` is a real one of real_size (0: none). first: the process's first one; real
- * NCCL, if it is used at all, brings the process's part itself. */
-uint64_t coll_ballast_missing(const struct coll_ballast *b, int size, int real_size, int uses, int first);
+/* What is missing where a communicator of `size` is a real one of real_size (0: none). process: the uses of all communicators of
+ * the process if this is its first one, else negative; real NCCL, if it is used at all, brings the process's part itself. */
+uint64_t coll_ballast_missing(const struct coll_ballast *b, int size, int real_size, int uses, int process);
 
 #endif

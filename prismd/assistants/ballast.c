@@ -37,13 +37,14 @@ void ballast_end(void)
     ba.active = false;
 }
 
-/* What the capture used it for. */
+/* What the capture used it for; comm ALL: all of the rank's. */
+#define ALL UINT32_MAX
 static int uses_of(const struct graph_rank *g, uint32_t comm)
 {
     int uses = 0;
     for (uint32_t i = 0; i < g->nnodes && uses != COLL_BALLAST_BOTH; i++) {
         const struct graph_node *n = &g->nodes[i];
-        for (uint32_t p = 0; n->kind == GRAPH_COMM && n->comm == comm && p < n->nparts; p++)
+        for (uint32_t p = 0; n->kind == GRAPH_COMM && (comm == ALL || n->comm == comm) && p < n->nparts; p++)
             uses |= coll_op_is_p2p(g->parts[n->first_part + p].op) ? COLL_BALLAST_MESSAGES : COLL_BALLAST_COLLECTIVES;
     }
     return uses;
@@ -53,8 +54,9 @@ void ballast_ask(const struct daemon *d, const struct rank *r, struct msg_comm_r
 {
     if (!ba.active || ready->size < 2)
         return;
-    uint64_t missing = coll_ballast_missing(&ba.table, ready->size, ready->real_size, uses_of(&d->graph->ranks[r->number], ready->comm),
-                                            !ba.began[r->number]);
+    const struct graph_rank *g = &d->graph->ranks[r->number];
+    uint64_t missing = coll_ballast_missing(&ba.table, ready->size, ready->real_size, uses_of(g, ready->comm),
+                                            ba.began[r->number] ? -1 : uses_of(g, ALL));
     ba.began[r->number] = 1;
     uint64_t kib = (missing + 1023) >> 10;
     ready->ballast_kib = kib < UINT32_MAX ? (uint32_t)kib : UINT32_MAX; /* no device has so much */

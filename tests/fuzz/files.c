@@ -67,7 +67,7 @@ static void ballast(const uint8_t *data, size_t len)
     if (coll_ballast_load(&b, fuzz_path(data, len), NULL))
         return;
     for (int size = 0; size < 40; size += 3)
-        coll_ballast_missing(&b, size, size / 2, size & 3, 1);
+        coll_ballast_missing(&b, size, size / 2, size & 3, size & 3);
     coll_ballast_clear(&b);
 }
 

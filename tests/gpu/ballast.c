@@ -1,6 +1,6 @@
 /* ballast.c - device memory that one communicator costs one of its ranks.
  *
- *     ballast SIZE DEVICES       one JSON line
+ *     ballast SIZE DEVICES [messages]       one JSON line; messages: the communicators have no collectives
  *
  * SIZE processes, dealt to DEVICES in turn and each a host of its own to NCCL (NCCL_HOSTID) where they share one. Free
  * memory of device 0 before and after making a communicator of SIZE, and after the first all-reduce, all-gather and
@@ -23,7 +23,7 @@ static struct shared {
     ncclUniqueId id[ROUNDS];
     volatile int at[MOST];
 } *s;
-static int me, size, devices;
+static int me, size, devices, messages_only;
 
 static void meet(void)
 {
@@ -96,17 +96,21 @@ static int rank_main(void)
         meet();
         MUST(NCCL(ncclCommInitRank)(&comm, size, s->id[round], me));
         at[round][1] = used();
-        use(comm, stream, (void *)(uintptr_t)p);
+        if (!messages_only)
+            use(comm, stream, (void *)(uintptr_t)p);
         at[round][2] = used();
         exchange(comm, stream, (void *)(uintptr_t)p);
         at[round][3] = used();
     }
-    if (!me)
-        printf("{\"nccl\": %d, \"size\": %d, \"devices\": %d, \"process_bytes\": %lld, \"created_bytes\": %lld, \"collective_bytes\": %lld, "
-               "\"message_bytes\": %lld}\n",
-               version, size, devices, ((long long)(at[0][3] - at[0][0]) - (long long)(at[1][3] - at[1][0])) / here,
-               (long long)(at[1][1] - at[1][0]) / here, (long long)(at[1][2] - at[1][1]) / here,
-               (long long)(at[1][3] - at[1][2]) / here);
+    if (!me) {
+        static const char *const stages[] = {"created", "collective", "message"};
+        printf("{\"nccl\": %d, \"size\": %d, \"devices\": %d", version, size, devices);
+        for (int i = 0; i < 3; i++) {
+            long long first = (long long)(at[0][i + 1] - at[0][i]) / here, second = (long long)(at[1][i + 1] - at[1][i]) / here;
+            printf(", \"%s_bytes\": %lld, \"process_%s_bytes\": %lld", stages[i], second, stages[i], first - second);
+        }
+        printf("}\n");
+    }
     fflush(stdout);
     meet();
     return 0;
@@ -116,6 +120,7 @@ int main(int argc, char **argv)
 {
     size = argc > 1 ? atoi(argv[1]) : 2;
     devices = argc > 2 ? atoi(argv[2]) : 1;
+    messages_only = argc > 3 && !strcmp(argv[3], "messages");
     if (size < 2 || size > MOST || devices < 1)
         return 64;
     s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -25,32 +25,49 @@ def devices():
         return 2
 
 
+def measure(o, size, *more):
+    """One row; None where it fails."""
+    try:
+        done = subprocess.run([o.helper, str(size), str(min(size, o.devices)), *more], capture_output=True, text=True,
+                              timeout=o.seconds, start_new_session=True)
+    except subprocess.TimeoutExpired:
+        print(f"ballast: size {size} took more than {o.seconds:.0f} s", file=sys.stderr)
+        return None
+    if done.returncode:
+        print(f"ballast: size {size}: {done.stderr.strip()[-300:]}", file=sys.stderr)
+        return None
+    print(f"ballast: {done.stdout.strip()}", file=sys.stderr)
+    return json.loads(done.stdout)
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--helper", required=True)
     p.add_argument("--output", required=True)
     p.add_argument("--sizes", default="2,3,4,8,16")
     p.add_argument("--seconds", type=float, default=60, help="most for one size")
+    p.add_argument("--check", action="store_true", help="also the first size with messages alone")
     p.add_argument("--devices", type=int, default=min(2, devices()))
     o = p.parse_args()
     rows = []
     for size in map(int, o.sizes.split(",")):
-        try:
-            done = subprocess.run([o.helper, str(size), str(min(size, o.devices))], capture_output=True, text=True,
-                                  timeout=o.seconds, start_new_session=True)
-        except subprocess.TimeoutExpired:
-            print(f"ballast: size {size} took more than {o.seconds:.0f} s", file=sys.stderr)
+        row = measure(o, size)
+        if not row:
             break
-        if done.returncode:
-            print(f"ballast: size {size}: {done.stderr.strip()[-300:]}", file=sys.stderr)
-            break
-        rows.append(json.loads(done.stdout))
-        print(f"ballast: {done.stdout.strip()}", file=sys.stderr)
+        rows.append(row)
+    if rows and o.check:
+        # Does what a use costs depend on whether there was the other before?
+        alone = measure(o, rows[0]["size"], "messages")
+        if alone:
+            parts = ("created_bytes", "process_created_bytes", "message_bytes", "process_message_bytes")
+            print(f"ballast: messages alone {sum(alone[p] for p in parts)}, as parts {sum(rows[0][p] for p in parts)}", file=sys.stderr)
     if not rows:
         return 1
     channels = os.environ.get("NCCL_MAX_NCHANNELS") or os.environ.get("NCCL_MAX_CTAS")
     table = {"format": "prism-ballast", "version": 1, "nccl": rows[0]["nccl"], "channels": int(channels) if channels else 0,
-             "process_bytes": max(0, rows[0]["process_bytes"]),
+             "process_bytes": sum(max(0, rows[0][f"process_{stage}_bytes"]) for stage in ("created", "collective", "message")),
+             "process_collective_bytes": max(0, rows[0]["process_collective_bytes"]),
+             "process_message_bytes": max(0, rows[0]["process_message_bytes"]),
              "sizes": [{"size": r["size"], "bytes": max(0, r["created_bytes"] + r["collective_bytes"] + r["message_bytes"]),
                         "created_bytes": r["created_bytes"], "collective_bytes": r["collective_bytes"],
                         "message_bytes": r["message_bytes"], "devices": r["devices"]} for r in rows]}

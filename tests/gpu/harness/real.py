@@ -143,7 +143,7 @@ class Real:
         path = os.path.join(self.o.out, name + ".json")
         visible = {} if self.o.soft else {"CUDA_VISIBLE_DEVICES": ",".join(self.launcher.devices)}
         got = self.launcher.call([sys.executable, os.path.join(HERE, "ballast.py"), "--helper", os.path.join(self.test, "ballast"),
-                                  "--output", path, "--sizes", sizes, "--devices", str(self.kind.gpus)], name, 150, visible, check=False)
+                                  "--output", path, "--sizes", sizes, "--devices", str(self.kind.gpus), "--check"], name, 150, visible, check=False)
         self.results[key] = {"exit_code": got["code"], "seconds": got["seconds"],
                              "table": json.loads(read(path) or "null"), "lines": parse.last_lines(got["text"])}
         self.save()
