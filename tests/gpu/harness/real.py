@@ -174,7 +174,7 @@ class Real:
             prefix = os.path.join(self.launcher.work, "profile-" + name)
         argv = program.argv(self.launcher, *([f"--profile={prefix}"] if profiled else []), iterations=count)
         captured = 0 if profiled or given.captured >= count else given.captured
-        row = {"about": program.about, "command": argv[1:], "world": program.world, "captured_iterations": captured or count,
+        row = {"about": program.about, "command": [os.path.basename(argv[1]), *argv[2:]], "world": program.world, "captured_iterations": captured or count,
                "profiled": profiled, "full": []}
         self.results["programs"][label] = row
         for n in (1, 2):
@@ -229,7 +229,7 @@ class Real:
         memory. Not times: the ranks share devices and talk over sockets."""
         program = self.kind.shared
         argv = program.argv(self.launcher)
-        result = self.results["shared"] = {"world": program.world, "gpus": self.kind.gpus, "command": argv[1:]}
+        result = self.results["shared"] = {"world": program.world, "gpus": self.kind.gpus, "command": [os.path.basename(argv[1]), *argv[2:]]}
         result["full"] = self.ran(self.launcher.ranks(argv, program.world, "shared-full", 120, program.environment, check=False))
         self.save()
         got = self.launcher.prism(argv, "shared-nccl", 150, program.world, "trace-shared", "auto", "0", 1, self.environment(program),
