@@ -7,12 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <cuda.h>
-#include <cuda_runtime_api.h>
-
 #include "preload/cuda/device.h"
-#include "preload/preload.h"
-#include "preload/real.h"
+#include "preload/cuda/wrap.h"
 
 /* What dlsym(handle, name) shall answer instead of the real function; NULL: leave it to the C library.
  * RTLD_DEFAULT finds us by itself, and RTLD_NEXT depends on who asks. */
@@ -121,22 +117,15 @@ static void replace(const char *symbol, void **function, int version, bool per_t
         *function = ours;
 }
 
-#define PROC_ADDRESS(name, always_per_thread)                                                                     \
-    CUresult name(const char *symbol, void **function, int version, cuuint64_t flags,                             \
-                  CUdriverProcAddressQueryResult *status);                                                        \
-    PRISM_EXPORT CUresult name(const char *symbol, void **function, int version, cuuint64_t flags,                \
-                               CUdriverProcAddressQueryResult *status)                                            \
-    {                                                                                                             \
-        __typeof__(&name) real = REAL_CU(name);                                                                   \
-        if (!real)                                                                                                \
-            return CUDA_ERROR_NO_DEVICE;                                                                          \
-        CUresult r = real(symbol, function, version, flags, status);                                              \
-        if (r == CUDA_SUCCESS)                                                                                    \
-            replace(symbol, function, version,                                                                    \
-                    always_per_thread ? !(flags & CU_GET_PROC_ADDRESS_LEGACY_STREAM)                              \
-                                      : (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0);            \
-        return r;                                                                                                 \
-    }
+#define PROC_ADDRESS(name, always_per_thread)                                                                          \
+    WRAP(DRV, name,                                                                                                    \
+         (const char *symbol, void **function, int version, cuuint64_t flags, CUdriverProcAddressQueryResult *status), \
+         CUresult r = real(symbol, function, version, flags, status);                                                  \
+         if (r == CUDA_SUCCESS)                                                                                        \
+             replace(symbol, function, version,                                                                        \
+                     always_per_thread ? !(flags & CU_GET_PROC_ADDRESS_LEGACY_STREAM)                                  \
+                                       : (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0);                \
+         return r;)
 PROC_ADDRESS(cuGetProcAddress_v2, false)
 PROC_ADDRESS(cuGetProcAddress_v2_ptsz, true)
 
@@ -154,38 +143,25 @@ PRISM_EXPORT CUresult lookup_first_proc_address(const char *symbol, void **funct
     return r;
 }
 
-#define ENTRY_POINT(name, per_thread)                                                                           \
-    cudaError_t name(const char *symbol, void **function, unsigned long long flags,                             \
-                     enum cudaDriverEntryPointQueryResult *status);                                             \
-    PRISM_EXPORT cudaError_t name(const char *symbol, void **function, unsigned long long flags,                \
-                                  enum cudaDriverEntryPointQueryResult *status)                                 \
-    {                                                                                                           \
-        __typeof__(&name) real = REAL_NAMED(REAL_CUDART, name, #name);                                          \
-        if (!real)                                                                                              \
-            return cudaErrorInsufficientDriver;                                                                 \
-        cudaError_t r = real(symbol, function, flags, status);                                                  \
-        if (r == cudaSuccess)                                                                                   \
-            replace(symbol, function, real_runtime_version(),                                                           \
-                    per_thread ? !(flags & cudaEnableLegacyStream) : (flags & cudaEnablePerThreadDefaultStream) != 0); \
-        return r;                                                                                               \
-    }
+#define ENTRY_POINT(name, per_thread)                                                                                   \
+    WRAP(RT, name,                                                                                                      \
+         (const char *symbol, void **function, unsigned long long flags, enum cudaDriverEntryPointQueryResult *status), \
+         cudaError_t r = real(symbol, function, flags, status);                                                         \
+         if (r == cudaSuccess)                                                                                          \
+             replace(symbol, function, real_runtime_version(),                                                          \
+                     per_thread ? !(flags & cudaEnableLegacyStream) : (flags & cudaEnablePerThreadDefaultStream) != 0); \
+         return r;)
 ENTRY_POINT(cudaGetDriverEntryPoint, false)
 ENTRY_POINT(cudaGetDriverEntryPoint_ptsz, true)
 
-#define ENTRY_POINT_BY_VERSION(name, per_thread)                                                                \
-    cudaError_t name(const char *symbol, void **function, unsigned int version, unsigned long long flags,       \
-                     enum cudaDriverEntryPointQueryResult *status);                                             \
-    PRISM_EXPORT cudaError_t name(const char *symbol, void **function, unsigned int version,                    \
-                                  unsigned long long flags, enum cudaDriverEntryPointQueryResult *status)       \
-    {                                                                                                           \
-        __typeof__(&name) real = REAL_NAMED(REAL_CUDART, name, #name);                                          \
-        if (!real)                                                                                              \
-            return cudaErrorInsufficientDriver;                                                                 \
-        cudaError_t r = real(symbol, function, version, flags, status);                                         \
-        if (r == cudaSuccess)                                                                                   \
-            replace(symbol, function, (int)version,                                                             \
-                    per_thread ? !(flags & cudaEnableLegacyStream) : (flags & cudaEnablePerThreadDefaultStream) != 0); \
-        return r;                                                                                               \
-    }
+#define ENTRY_POINT_BY_VERSION(name, per_thread)                                                                        \
+    WRAP(RT, name,                                                                                                      \
+         (const char *symbol, void **function, unsigned int version, unsigned long long flags,                          \
+          enum cudaDriverEntryPointQueryResult *status),                                                                \
+         cudaError_t r = real(symbol, function, version, flags, status);                                                \
+         if (r == cudaSuccess)                                                                                          \
+             replace(symbol, function, (int)version,                                                                    \
+                     per_thread ? !(flags & cudaEnableLegacyStream) : (flags & cudaEnablePerThreadDefaultStream) != 0); \
+         return r;)
 ENTRY_POINT_BY_VERSION(cudaGetDriverEntryPointByVersion, false)
 ENTRY_POINT_BY_VERSION(cudaGetDriverEntryPointByVersion_ptsz, true)

@@ -2,20 +2,10 @@
 #include <stddef.h>
 #include <string.h>
 
-#include <cuda.h>
-#include <cuda_runtime_api.h>
-
 #include "preload/cuda/device.h"
+#include "preload/cuda/wrap.h"
 #include "preload/environment.h"
-#include "preload/preload.h"
-#include "preload/real.h"
 #include "preload/memory/vmm.h"
-
-#define FAILURE cudaErrorInsufficientDriver
-#define FIND(name)                                                        \
-    __typeof__(&name) real = REAL_NAMED(REAL_CUDART, name, #name);        \
-    if (!real)                                                            \
-    return FAILURE
 
 static bool is_visible(int ordinal)
 {
@@ -26,7 +16,7 @@ static bool is_visible(int ordinal)
 
 PRISM_EXPORT cudaError_t cudaSetDevice(int device)
 {
-    FIND(cudaSetDevice);
+    FIND(RT, cudaSetDevice);
     bool logical = device_is_logical();
     /* Programs choose a device at every operation: no call of the runtime if it would change nothing. */
     if (logical && is_visible(device) && device_is_bound()) {
@@ -46,7 +36,7 @@ PRISM_EXPORT cudaError_t cudaSetDevice(int device)
 
 PRISM_EXPORT cudaError_t cudaGetDevice(int *device)
 {
-    FIND(cudaGetDevice);
+    FIND(RT, cudaGetDevice);
     if (!device || !device_is_logical())
         return real(device);
     *device = device_current();
@@ -55,7 +45,7 @@ PRISM_EXPORT cudaError_t cudaGetDevice(int *device)
 
 PRISM_EXPORT cudaError_t cudaInitDevice(int device, unsigned device_flags, unsigned flags)
 {
-    FIND(cudaInitDevice);
+    FIND(RT, cudaInitDevice);
     bool logical = device_is_logical();
     bool ours = frame_enter();
     cudaError_t r = real(device_real(device), device_flags, flags);
@@ -69,7 +59,7 @@ PRISM_EXPORT cudaError_t cudaInitDevice(int device, unsigned device_flags, unsig
 /* A list of devices to try: any of them is the one. */
 PRISM_EXPORT cudaError_t cudaSetValidDevices(int *devices, int n)
 {
-    FIND(cudaSetValidDevices);
+    FIND(RT, cudaSetValidDevices);
     int device = 0;
     if (!device_is_mapped() || !devices || n < 1)
         return real(devices, n);
@@ -83,7 +73,7 @@ PRISM_EXPORT cudaError_t cudaSetValidDevices(int *devices, int n)
 
 PRISM_EXPORT cudaError_t cudaGetDeviceCount(int *count)
 {
-    FIND(cudaGetDeviceCount);
+    FIND(RT, cudaGetDeviceCount);
     bool logical = device_is_logical();
     bool asked = environment_ask();
     cudaError_t r = real(count);
@@ -120,7 +110,7 @@ static cudaError_t properties_of(cudaError_t (*real)(struct cudaDeviceProp *, in
 
 PRISM_EXPORT cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int device)
 {
-    FIND(cudaGetDeviceProperties);
+    FIND(RT, cudaGetDeviceProperties);
     return properties_of(real, properties, device, device_is_logical(),
                          real_runtime_version() < 13000 ? PCI_OFFSET_12 : PCI_OFFSET_13);
 }
@@ -129,13 +119,13 @@ PRISM_EXPORT cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properti
 cudaError_t cudaGetDeviceProperties_v2(struct cudaDeviceProp *properties, int device);
 PRISM_EXPORT cudaError_t cudaGetDeviceProperties_v2(struct cudaDeviceProp *properties, int device)
 {
-    FIND(cudaGetDeviceProperties_v2);
+    FIND(RT, cudaGetDeviceProperties_v2);
     return properties_of(real, properties, device, device_is_logical(), PCI_OFFSET_12);
 }
 
 PRISM_EXPORT cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device)
 {
-    FIND(cudaDeviceGetAttribute);
+    FIND(RT, cudaDeviceGetAttribute);
     bool logical = device_is_logical();
     cudaError_t r = real(value, attribute, device_real(device));
     if (!logical || r)
@@ -152,7 +142,7 @@ PRISM_EXPORT cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr 
 
 PRISM_EXPORT cudaError_t cudaDeviceGetPCIBusId(char *text, int length, int device)
 {
-    FIND(cudaDeviceGetPCIBusId);
+    FIND(RT, cudaDeviceGetPCIBusId);
     bool logical = device_is_logical();
     bool asked = environment_ask();
     cudaError_t r = real(text, length, device_real(device));
@@ -164,7 +154,7 @@ PRISM_EXPORT cudaError_t cudaDeviceGetPCIBusId(char *text, int length, int devic
 
 PRISM_EXPORT cudaError_t cudaDeviceGetByPCIBusId(int *device, const char *text)
 {
-    FIND(cudaDeviceGetByPCIBusId);
+    FIND(RT, cudaDeviceGetByPCIBusId);
     if (!device || !text || !device_is_logical())
         return real(device, text);
     int ordinal = device_ordinal(device_by_pci_text(text));
@@ -182,7 +172,7 @@ PRISM_EXPORT cudaError_t cudaDeviceGetByPCIBusId(int *device, const char *text)
 
 PRISM_EXPORT cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer)
 {
-    FIND(cudaDeviceCanAccessPeer);
+    FIND(RT, cudaDeviceCanAccessPeer);
     if (!can || !device_is_logical() || !is_visible(device) || !is_visible(peer))
         return real(can, device_real(device), device_real(peer));
     *can = device != peer;
@@ -191,7 +181,7 @@ PRISM_EXPORT cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer)
 
 PRISM_EXPORT cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags)
 {
-    FIND(cudaDeviceEnablePeerAccess);
+    FIND(RT, cudaDeviceEnablePeerAccess);
     if (device_is_logical() && is_visible(peer) && peer != device_current())
         return cudaSuccess;
     return real(device_real(peer), flags);
@@ -199,7 +189,7 @@ PRISM_EXPORT cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags)
 
 PRISM_EXPORT cudaError_t cudaDeviceDisablePeerAccess(int peer)
 {
-    FIND(cudaDeviceDisablePeerAccess);
+    FIND(RT, cudaDeviceDisablePeerAccess);
     if (device_is_logical() && is_visible(peer) && peer != device_current())
         return cudaSuccess;
     return real(device_real(peer));
@@ -208,7 +198,7 @@ PRISM_EXPORT cudaError_t cudaDeviceDisablePeerAccess(int peer)
 PRISM_EXPORT cudaError_t cudaDeviceGetP2PAttribute(int *value, enum cudaDeviceP2PAttr attribute, int source,
                                                    int destination)
 {
-    FIND(cudaDeviceGetP2PAttribute);
+    FIND(RT, cudaDeviceGetP2PAttribute);
     if (!value || !device_is_logical() || !is_visible(source) || !is_visible(destination) || source == destination)
         return real(value, attribute, device_real(source), device_real(destination));
     *value = attribute == cudaDevP2PAttrAccessSupported || attribute == cudaDevP2PAttrNativeAtomicSupported ||
@@ -218,13 +208,8 @@ PRISM_EXPORT cudaError_t cudaDeviceGetP2PAttribute(int *value, enum cudaDeviceP2
 
 /* --- a device goes in, and that is all --- */
 
-#define MAPPED(name, parameters, arguments)           \
-    cudaError_t name parameters;                      \
-    PRISM_EXPORT cudaError_t name parameters          \
-    {                                                 \
-        FIND(name);                                   \
-        return real arguments;                        \
-    }
+#define MAPPED(name, parameters, arguments) \
+    WRAP(RT, name, parameters, return real arguments;)
 MAPPED(cudaMemcpyPeer, (void *to, int to_device, const void *from, int from_device, size_t count),
        (to, device_real(to_device), from, device_real(from_device), count))
 MAPPED(cudaMemcpyPeerAsync,
@@ -250,7 +235,7 @@ MAPPED(cudaKernelSetAttributeForDevice, (void *kernel, int attribute, int value,
 
 PRISM_EXPORT cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, const void *pointer)
 {
-    FIND(cudaPointerGetAttributes);
+    FIND(RT, cudaPointerGetAttributes);
     bool logical = device_is_logical();
     bool held = vmm_asking(pointer);
     cudaError_t r = real(attributes, pointer);
@@ -260,17 +245,13 @@ PRISM_EXPORT cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *
     return r;
 }
 
-#define STREAM_DEVICE(name)                                          \
-    cudaError_t name(cudaStream_t stream, int *device);              \
-    PRISM_EXPORT cudaError_t name(cudaStream_t stream, int *device)  \
-    {                                                                \
-        FIND(name);                                                  \
-        bool logical = device_is_logical();                          \
-        cudaError_t r = real(stream, device);                        \
-        if (logical && !r)                                           \
-            *device = device_named();                                \
-        return r;                                                    \
-    }
+#define STREAM_DEVICE(name)                            \
+    WRAP(RT, name, (cudaStream_t stream, int *device), \
+         bool logical = device_is_logical();           \
+         cudaError_t r = real(stream, device);         \
+         if (logical && !r)                            \
+             *device = device_named();                 \
+         return r;)
 STREAM_DEVICE(cudaStreamGetDevice)
 STREAM_DEVICE(cudaStreamGetDevice_ptsz)
 
@@ -302,7 +283,7 @@ typedef cudaError_t (*five_words_fn)(const void *, size_t, uint64_t, uint64_t, u
 static cudaError_t call_mapped(void *real, const void *pointer, size_t count, uint64_t words[3], int place, bool location)
 {
     if (!real)
-        return FAILURE;
+        return MISSING_RT;
     if (device_is_mapped())
         words[place] = map_word(words[place], location);
     return ((five_words_fn)real)(pointer, count, words[0], words[1], words[2]);
@@ -324,7 +305,7 @@ PLACED(advise_v2, "cudaMemAdvise_v2", 1, true)
 
 PRISM_EXPORT cudaError_t cudaMemPoolCreate(cudaMemPool_t *pool, const struct cudaMemPoolProps *properties)
 {
-    FIND(cudaMemPoolCreate);
+    FIND(RT, cudaMemPoolCreate);
     if (!properties || !device_is_mapped())
         return real(pool, properties);
     struct cudaMemPoolProps mapped = *properties;
@@ -334,7 +315,7 @@ PRISM_EXPORT cudaError_t cudaMemPoolCreate(cudaMemPool_t *pool, const struct cud
 
 PRISM_EXPORT cudaError_t cudaMemPoolSetAccess(cudaMemPool_t pool, const struct cudaMemAccessDesc *list, size_t n)
 {
-    FIND(cudaMemPoolSetAccess);
+    FIND(RT, cudaMemPoolSetAccess);
     CUmemAccessDesc mapped[2 * DEVICES_MAX];
     if (!list || !n || n > 2 * DEVICES_MAX || !device_is_logical())
         return real(pool, list, n);
@@ -345,30 +326,26 @@ PRISM_EXPORT cudaError_t cudaMemPoolSetAccess(cudaMemPool_t pool, const struct c
 PRISM_EXPORT cudaError_t cudaMemPoolGetAccess(enum cudaMemAccessFlags *flags, cudaMemPool_t pool,
                                               struct cudaMemLocation *location)
 {
-    FIND(cudaMemPoolGetAccess);
+    FIND(RT, cudaMemPoolGetAccess);
     if (!location || !device_is_mapped())
         return real(flags, pool, location);
     struct cudaMemLocation mapped = map_location(*location);
     return real(flags, pool, &mapped);
 }
 
-#define POOL_OF_PLACE(name)                                                                             \
-    cudaError_t name(cudaMemPool_t *pool, struct cudaMemLocation *location, int type);                  \
-    PRISM_EXPORT cudaError_t name(cudaMemPool_t *pool, struct cudaMemLocation *location, int type)      \
-    {                                                                                                   \
-        FIND(name);                                                                                     \
-        if (!location || !device_is_mapped())                                                           \
-            return real(pool, location, type);                                                          \
-        struct cudaMemLocation mapped = map_location(*location);                                        \
-        return real(pool, &mapped, type);                                                               \
-    }
+#define POOL_OF_PLACE(name)                                                           \
+    WRAP(RT, name, (cudaMemPool_t *pool, struct cudaMemLocation *location, int type), \
+         if (!location || !device_is_mapped())                                        \
+             return real(pool, location, type);                                       \
+         struct cudaMemLocation mapped = map_location(*location);                     \
+         return real(pool, &mapped, type);)
 POOL_OF_PLACE(cudaMemGetDefaultMemPool)
 POOL_OF_PLACE(cudaMemGetMemPool)
 
 cudaError_t cudaMemSetMemPool(struct cudaMemLocation *location, int type, cudaMemPool_t pool);
 PRISM_EXPORT cudaError_t cudaMemSetMemPool(struct cudaMemLocation *location, int type, cudaMemPool_t pool)
 {
-    FIND(cudaMemSetMemPool);
+    FIND(RT, cudaMemSetMemPool);
     if (!location || !device_is_mapped())
         return real(location, type, pool);
     struct cudaMemLocation mapped = map_location(*location);

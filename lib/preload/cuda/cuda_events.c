@@ -1,14 +1,10 @@
 /* cuda_events.c - event records and waits of the program, runtime and driver. */
-#include <cuda.h>
-#include <cuda_runtime_api.h>
-
 #include "graph/graph.h"
+#include "preload/cuda/wrap.h"
 #include "preload/gate/early.h"
 #include "preload/nodes/events.h"
 #include "preload/memory/park.h"
 #include "preload/memory/room.h"
-#include "preload/preload.h"
-#include "preload/real.h"
 #include "preload/nodes/times.h"
 
 /* Record and node must not be torn apart by another thread's work on the same stream. */
@@ -36,25 +32,17 @@ static struct times_entry *before_wait(CUevent event, CUstream handle, bool per_
     return times_begin(*s, index);
 }
 
-#define RECORD(result, library, failure, name, per_thread, parameters, arguments) \
-    result name parameters;                                                       \
-    PRISM_EXPORT result name parameters                                           \
-    {                                                                             \
-        __typeof__(&name) real = REAL_NAMED(library, name, #name);                \
-        if (!real)                                                                \
-            return failure;                                                       \
-        if (!frame_enter())                                                       \
-            return real arguments;                                                \
-        before_record((CUevent)event, (CUstream)stream, per_thread);              \
-        result r = real arguments;                                                \
-        session_unlock();                                                         \
-        frame_leave();                                                            \
-        return r;                                                                 \
-    }
-#define RECORD_RT(name, per_thread, parameters, arguments) \
-    RECORD(cudaError_t, REAL_CUDART, cudaErrorInsufficientDriver, name, per_thread, parameters, arguments)
-#define RECORD_DRV(name, per_thread, parameters, arguments) \
-    RECORD(CUresult, REAL_CUDA, CUDA_ERROR_NO_DEVICE, name, per_thread, parameters, arguments)
+#define RECORD(api, name, per_thread, parameters, arguments)          \
+    WRAP(api, name, parameters,                                       \
+         if (!frame_enter())                                          \
+             return real arguments;                                   \
+         before_record((CUevent)event, (CUstream)stream, per_thread); \
+         RESULT_##api r = real arguments;                             \
+         session_unlock();                                            \
+         frame_leave();                                               \
+         return r;)
+#define RECORD_RT(name, per_thread, parameters, arguments)  RECORD(RT, name, per_thread, parameters, arguments)
+#define RECORD_DRV(name, per_thread, parameters, arguments) RECORD(DRV, name, per_thread, parameters, arguments)
 
 RECORD_RT(cudaEventRecord, false, (cudaEvent_t event, cudaStream_t stream), (event, stream))
 RECORD_RT(cudaEventRecord_ptsz, true, (cudaEvent_t event, cudaStream_t stream), (event, stream))
@@ -67,93 +55,68 @@ RECORD_DRV(cuEventRecord_ptsz, true, (CUevent event, CUstream stream), (event, s
 RECORD_DRV(cuEventRecordWithFlags, false, (CUevent event, CUstream stream, unsigned flags), (event, stream, flags))
 RECORD_DRV(cuEventRecordWithFlags_ptsz, true, (CUevent event, CUstream stream, unsigned flags), (event, stream, flags))
 
-#define WAIT(result, library, failure, name, per_thread, stream_type, event_type)                     \
-    result name(stream_type stream, event_type event, unsigned int flags);                            \
-    PRISM_EXPORT result name(stream_type stream, event_type event, unsigned int flags)                \
-    {                                                                                                 \
-        __typeof__(&name) real = REAL_NAMED(library, name, #name);                                    \
-        if (!real)                                                                                    \
-            return failure;                                                                           \
-        if (!frame_enter())                                                                           \
-            return real(stream, event, flags);                                                        \
-        struct stream *s;                                                                             \
-        struct park_wait park;                                                                        \
-        struct times_entry *times = before_wait((CUevent)event, (CUstream)stream, per_thread, &s, &park); \
-        result r = real(stream, event, flags);                                                        \
-        park_wait_end(park);                                                                          \
-        early_wait(s, (CUevent)event);                                                                \
-        times_end(s, times);                                                                          \
-        session_unlock();                                                                             \
-        frame_leave();                                                                                \
-        return r;                                                                                     \
-    }
-#define WAIT_RT(name, per_thread) \
-    WAIT(cudaError_t, REAL_CUDART, cudaErrorInsufficientDriver, name, per_thread, cudaStream_t, cudaEvent_t)
-#define WAIT_DRV(name, per_thread) WAIT(CUresult, REAL_CUDA, CUDA_ERROR_NO_DEVICE, name, per_thread, CUstream, CUevent)
+#define WAIT(api, name, per_thread, stream_type, event_type)                                               \
+    WRAP(api, name, (stream_type stream, event_type event, unsigned int flags),                            \
+         if (!frame_enter())                                                                               \
+             return real(stream, event, flags);                                                            \
+         struct stream *s;                                                                                 \
+         struct park_wait park;                                                                            \
+         struct times_entry *times = before_wait((CUevent)event, (CUstream)stream, per_thread, &s, &park); \
+         RESULT_##api r = real(stream, event, flags);                                                      \
+         park_wait_end(park);                                                                              \
+         early_wait(s, (CUevent)event);                                                                    \
+         times_end(s, times);                                                                              \
+         session_unlock();                                                                                 \
+         frame_leave();                                                                                    \
+         return r;)
+#define WAIT_RT(name, per_thread)  WAIT(RT, name, per_thread, cudaStream_t, cudaEvent_t)
+#define WAIT_DRV(name, per_thread) WAIT(DRV, name, per_thread, CUstream, CUevent)
 
 WAIT_RT(cudaStreamWaitEvent, false)
 WAIT_RT(cudaStreamWaitEvent_ptsz, true)
 WAIT_DRV(cuStreamWaitEvent, false)
 WAIT_DRV(cuStreamWaitEvent_ptsz, true)
 
-#define EVENT_DESTROY(result, library, failure, name, text, event_type) \
-    PRISM_EXPORT result name(event_type event)                          \
-    {                                                                   \
-        __typeof__(&name) real = REAL_NAMED(library, name, text);       \
-        if (!real)                                                      \
-            return failure;                                             \
-        if (!frame_enter())                                             \
-            return real(event);                                         \
-        session_lock();                                                 \
-        events_forget((CUevent)event);                                  \
-        park_forget_event((CUevent)event);                              \
-        session_unlock();                                               \
-        result r = real(event);                                         \
-        frame_leave();                                                  \
-        return r;                                                       \
-    }
-EVENT_DESTROY(cudaError_t, REAL_CUDART, cudaErrorInsufficientDriver, cudaEventDestroy, "cudaEventDestroy", cudaEvent_t)
-EVENT_DESTROY(CUresult, REAL_CUDA, CUDA_ERROR_NO_DEVICE, cuEventDestroy, "cuEventDestroy_v2", CUevent)
+#define EVENT_DESTROY(api, name, event_type) \
+    WRAP(api, name, (event_type event),      \
+         if (!frame_enter())                 \
+             return real(event);             \
+         session_lock();                     \
+         events_forget((CUevent)event);      \
+         park_forget_event((CUevent)event);  \
+         session_unlock();                   \
+         RESULT_##api r = real(event);       \
+         frame_leave();                      \
+         return r;)
+EVENT_DESTROY(RT, cudaEventDestroy, cudaEvent_t)
+EVENT_DESTROY(DRV, cuEventDestroy, CUevent)
 
-#define STREAM_DESTROY(result, library, failure, name, text, stream_type) \
-    PRISM_EXPORT result name(stream_type stream)                          \
-    {                                                                     \
-        __typeof__(&name) real = REAL_NAMED(library, name, text);         \
-        if (!real)                                                        \
-            return failure;                                               \
-        if (!frame_enter())                                               \
-            return real(stream);                                          \
-        session_lock();                                                   \
-        streams_forget((CUstream)stream);                                 \
-        park_destroy((CUstream)stream);                                   \
-        session_unlock();                                                 \
-        result r = real(stream);                                          \
-        frame_leave();                                                    \
-        return r;                                                         \
-    }
-STREAM_DESTROY(cudaError_t, REAL_CUDART, cudaErrorInsufficientDriver, cudaStreamDestroy, "cudaStreamDestroy", cudaStream_t)
-STREAM_DESTROY(CUresult, REAL_CUDA, CUDA_ERROR_NO_DEVICE, cuStreamDestroy, "cuStreamDestroy_v2", CUstream)
+#define STREAM_DESTROY(api, name, stream_type) \
+    WRAP(api, name, (stream_type stream),      \
+         if (!frame_enter())                   \
+             return real(stream);              \
+         session_lock();                       \
+         streams_forget((CUstream)stream);     \
+         park_destroy((CUstream)stream);       \
+         session_unlock();                     \
+         RESULT_##api r = real(stream);        \
+         frame_leave();                        \
+         return r;)
+STREAM_DESTROY(RT, cudaStreamDestroy, cudaStream_t)
+STREAM_DESTROY(DRV, cuStreamDestroy, CUstream)
 
 /* Nodes of a stream that is being captured belong to its graph. */
-#define CAPTURE(result, library, failure, name, parameters, arguments) \
-    result name parameters;                                            \
-    PRISM_EXPORT result name parameters                                \
-    {                                                                  \
-        __typeof__(&name) real = REAL_NAMED(library, name, #name);     \
-        if (!real)                                                     \
-            return failure;                                            \
-        bool ours = frame_enter();                                     \
-        if (ours)                                                      \
-            streams_capture_begins();                                  \
-        result r = real arguments;                                     \
-        if (ours)                                                      \
-            frame_leave();                                             \
-        return r;                                                      \
-    }
-#define CAPTURE_RT(name, parameters, arguments) \
-    CAPTURE(cudaError_t, REAL_CUDART, cudaErrorInsufficientDriver, name, parameters, arguments)
-#define CAPTURE_DRV(name, parameters, arguments) \
-    CAPTURE(CUresult, REAL_CUDA, CUDA_ERROR_NO_DEVICE, name, parameters, arguments)
+#define CAPTURE(api, name, parameters, arguments) \
+    WRAP(api, name, parameters,                   \
+         bool ours = frame_enter();               \
+         if (ours)                                \
+             streams_capture_begins();            \
+         RESULT_##api r = real arguments;         \
+         if (ours)                                \
+             frame_leave();                       \
+         return r;)
+#define CAPTURE_RT(name, parameters, arguments)  CAPTURE(RT, name, parameters, arguments)
+#define CAPTURE_DRV(name, parameters, arguments) CAPTURE(DRV, name, parameters, arguments)
 
 CAPTURE_RT(cudaStreamBeginCapture, (cudaStream_t stream, enum cudaStreamCaptureMode mode), (stream, mode))
 CAPTURE_RT(cudaStreamBeginCapture_ptsz, (cudaStream_t stream, enum cudaStreamCaptureMode mode), (stream, mode))

@@ -1,30 +1,18 @@
 /* cuda_first.c - calls that do nothing here but make this process its rank (the first real use of a device), and CUDA's
  * start, at which it reads its environment. */
-#include <cuda.h>
-#include <cuda_runtime_api.h>
-
 #include "preload/cuda/device.h"
+#include "preload/cuda/wrap.h"
 #include "preload/environment.h"
-#include "preload/preload.h"
-#include "preload/real.h"
 
-#define FIRST_USE(result, library, failure, name, text, parameters, arguments) \
-    result name parameters;                                                    \
-    PRISM_EXPORT result name parameters                                        \
-    {                                                                          \
-        __typeof__(&name) real = REAL_NAMED(library, name, text);              \
-        if (!real)                                                             \
-            return failure;                                                    \
-        bool ours = frame_enter();                                             \
-        result r = real arguments;                                             \
-        if (ours)                                                              \
-            frame_leave();                                                     \
-        return r;                                                              \
-    }
-#define FIRST_RT(name, parameters, arguments) \
-    FIRST_USE(cudaError_t, REAL_CUDART, cudaErrorInsufficientDriver, name, #name, parameters, arguments)
-#define FIRST_DRV(name, parameters, arguments) \
-    FIRST_USE(CUresult, REAL_CUDA, CUDA_ERROR_NO_DEVICE, name, #name, parameters, arguments)
+#define FIRST_USE(api, name, parameters, arguments) \
+    WRAP(api, name, parameters,                     \
+         bool ours = frame_enter();                 \
+         RESULT_##api r = real arguments;           \
+         if (ours)                                  \
+             frame_leave();                         \
+         return r;)
+#define FIRST_RT(name, parameters, arguments)  FIRST_USE(RT, name, parameters, arguments)
+#define FIRST_DRV(name, parameters, arguments) FIRST_USE(DRV, name, parameters, arguments)
 
 FIRST_RT(cudaStreamCreate, (cudaStream_t * stream), (stream))
 FIRST_RT(cudaStreamCreateWithFlags, (cudaStream_t * stream, unsigned flags), (stream, flags))
@@ -42,9 +30,7 @@ FIRST_DRV(cuEventCreate, (CUevent * event, unsigned flags), (event, flags))
 /* No device is used yet. */
 PRISM_EXPORT cudaError_t cudaSetDeviceFlags(unsigned flags)
 {
-    __typeof__(&cudaSetDeviceFlags) real = REAL_NAMED(REAL_CUDART, cudaSetDeviceFlags, "cudaSetDeviceFlags");
-    if (!real)
-        return cudaErrorInsufficientDriver;
+    FIND(RT, cudaSetDeviceFlags);
     bool asked = environment_ask();
     cudaError_t r = real(flags);
     environment_answered(asked);
@@ -54,9 +40,7 @@ PRISM_EXPORT cudaError_t cudaSetDeviceFlags(unsigned flags)
 /* The CUDA runtimes, static ones too, come here whatever call of theirs was the first, inside calls of ours or not. */
 PRISM_EXPORT CUresult cuInit(unsigned flags)
 {
-    __typeof__(&cuInit) real = REAL_CU(cuInit);
-    if (!real)
-        return CUDA_ERROR_NO_DEVICE;
+    FIND(DRV, cuInit);
     if (session_is_off() && !device_is_mapped())
         return real(flags);
     environment_enter();

@@ -4,51 +4,41 @@
  * The driver's functions are found by CUDA runtimes linked into other libraries too (lookup.c); there is no frame, because
  * a call of the runtime comes by here again in the driver.
  */
-#include <cuda.h>
-#include <cuda_runtime_api.h>
-
+#include "preload/cuda/wrap.h"
 #include "preload/memory/load.h"
 #include "preload/memory/park.h"
-#include "preload/preload.h"
-#include "preload/real.h"
 #include "preload/memory/residence.h"
 #include "preload/memory/room.h"
 
 /* --- kernels, graphs, host functions --- */
 
 /* function: what may have to be loaded; NULL: nothing. */
-#define LAUNCH(result, library, failure, name, function, stream, per_thread, parameters, arguments) \
-    result name parameters;                                                               \
-    PRISM_EXPORT result name parameters                                                   \
-    {                                                                                     \
-        __typeof__(&name) real = REAL_NAMED(library, name, #name);                        \
-        if (!real)                                                                        \
-            return failure;                                                               \
-        room_enter((CUstream)(stream), per_thread);                                       \
-        bool loads = load_begin((const void *)(function));                                \
-        park_touch((CUstream)(stream), per_thread);                                       \
-        result r = real arguments;                                                        \
-        if (loads)                                                                        \
-            load_end();                                                                  \
-        room_leave();                                                                     \
-        return r;                                                                         \
-    }
+#define LAUNCH(api, name, function, stream, per_thread, parameters, arguments) \
+    WRAP(api, name, parameters,                                                \
+         room_enter((CUstream)(stream), per_thread);                           \
+         bool loads = load_begin((const void *)(function));                    \
+         park_touch((CUstream)(stream), per_thread);                           \
+         RESULT_##api r = real arguments;                                      \
+         if (loads)                                                            \
+             load_end();                                                       \
+         room_leave();                                                         \
+         return r;)
 #define LAUNCH_RT(name, function, stream, per_thread, parameters, arguments) \
-    LAUNCH(cudaError_t, REAL_CUDART, cudaErrorInsufficientDriver, name, function, stream, per_thread, parameters, arguments)
+    LAUNCH(RT, name, function, stream, per_thread, parameters, arguments)
 #define LAUNCH_DRV(name, function, stream, per_thread, parameters, arguments) \
-    LAUNCH(CUresult, REAL_CUDA, CUDA_ERROR_NO_DEVICE, name, function, stream, per_thread, parameters, arguments)
+    LAUNCH(DRV, name, function, stream, per_thread, parameters, arguments)
 
-#define KERNEL_RT(name, per_thread)                                                                               \
-    LAUNCH_RT(name, function, s, per_thread,                                                                      \
-              (const void *function, dim3 grid, dim3 block, void **values, size_t shared_bytes, cudaStream_t s),  \
+#define KERNEL_RT(name, per_thread)                                                                              \
+    LAUNCH_RT(name, function, s, per_thread,                                                                     \
+              (const void *function, dim3 grid, dim3 block, void **values, size_t shared_bytes, cudaStream_t s), \
               (function, grid, block, values, shared_bytes, s))
 KERNEL_RT(cudaLaunchKernel, false)
 KERNEL_RT(cudaLaunchKernel_ptsz, true)
 KERNEL_RT(cudaLaunchCooperativeKernel, false)
 KERNEL_RT(cudaLaunchCooperativeKernel_ptsz, true)
 
-#define KERNEL_EX_RT(name, per_thread)                                                                   \
-    LAUNCH_RT(name, function, config->stream, per_thread,                                                          \
+#define KERNEL_EX_RT(name, per_thread)                    \
+    LAUNCH_RT(name, function, config->stream, per_thread, \
               (const cudaLaunchConfig_t *config, const void *function, void **values), (config, function, values))
 KERNEL_EX_RT(cudaLaunchKernelExC, false)
 KERNEL_EX_RT(cudaLaunchKernelExC_ptsz, true)
@@ -63,26 +53,26 @@ HOST_FUNCTION_RT(cudaLaunchHostFunc_ptsz, true)
 GRAPH_RT(cudaGraphLaunch, false)
 GRAPH_RT(cudaGraphLaunch_ptsz, true)
 
-#define KERNEL_DRV(name, per_thread)                                                                          \
-    LAUNCH_DRV(name, function, s, per_thread,                                                                           \
-               (CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,     \
-                unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream s, void **values,         \
-                void **extra),                                                                                \
+#define KERNEL_DRV(name, per_thread)                                                                      \
+    LAUNCH_DRV(name, function, s, per_thread,                                                             \
+               (CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, \
+                unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream s, void **values,     \
+                void **extra),                                                                            \
                (function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, s, values, extra))
 KERNEL_DRV(cuLaunchKernel, false)
 KERNEL_DRV(cuLaunchKernel_ptsz, true)
 
-#define COOPERATIVE_DRV(name, per_thread)                                                                     \
-    LAUNCH_DRV(name, function, s, per_thread,                                                                           \
-               (CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,     \
-                unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream s, void **values),        \
+#define COOPERATIVE_DRV(name, per_thread)                                                                 \
+    LAUNCH_DRV(name, function, s, per_thread,                                                             \
+               (CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, \
+                unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream s, void **values),    \
                (function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, s, values))
 COOPERATIVE_DRV(cuLaunchCooperativeKernel, false)
 COOPERATIVE_DRV(cuLaunchCooperativeKernel_ptsz, true)
 
-#define KERNEL_EX_DRV(name, per_thread)                                                                       \
-    LAUNCH_DRV(name, function, config->hStream, per_thread,                                                             \
-               (const CUlaunchConfig *config, CUfunction function, void **values, void **extra),              \
+#define KERNEL_EX_DRV(name, per_thread)                                                          \
+    LAUNCH_DRV(name, function, config->hStream, per_thread,                                      \
+               (const CUlaunchConfig *config, CUfunction function, void **values, void **extra), \
                (config, function, values, extra))
 KERNEL_EX_DRV(cuLaunchKernelEx, false)
 KERNEL_EX_DRV(cuLaunchKernelEx_ptsz, true)
@@ -98,39 +88,35 @@ GRAPH_DRV(cuGraphLaunch_ptsz, true)
 
 /* The software GPU's kernels (softgpu/softgpu.h). */
 struct softgpuCost;
-LAUNCH(int, REAL_CUDA, CUDA_ERROR_NOT_SUPPORTED, softgpuLaunchHostFunc, function, stream, false,
+#define RESULT_SOFT  int
+#define LIBRARY_SOFT REAL_CUDA
+#define MISSING_SOFT CUDA_ERROR_NOT_SUPPORTED
+LAUNCH(SOFT, softgpuLaunchHostFunc, function, stream, false,
        (void *stream, void (*function)(void *), const void *values, size_t bytes, const struct softgpuCost *cost),
        (stream, function, values, bytes, cost))
 
 /* --- copies and fills --- */
 
-#define TRANSFER_OF(result, library, failure, name, stream, per_thread, parameters, arguments) \
-    result name parameters;                                                               \
-    PRISM_EXPORT result name parameters                                                   \
-    {                                                                                     \
-        __typeof__(&name) real = REAL_NAMED(library, name, #name);                        \
-        if (!real)                                                                        \
-            return failure;                                                               \
-        room_enter((CUstream)(stream), per_thread);                                       \
-        park_touch((CUstream)(stream), per_thread);                                       \
-        residence_hold_issuing((CUstream)(stream), per_thread);                           \
-        result r = real arguments;                                                        \
-        residence_let_go();                                                               \
-        room_leave();                                                                     \
-        return r;                                                                         \
-    }
+#define TRANSFER_OF(api, name, stream, per_thread, parameters, arguments) \
+    WRAP(api, name, parameters,                                           \
+         room_enter((CUstream)(stream), per_thread);                      \
+         park_touch((CUstream)(stream), per_thread);                      \
+         residence_hold_issuing((CUstream)(stream), per_thread);          \
+         RESULT_##api r = real arguments;                                 \
+         residence_let_go();                                              \
+         room_leave();                                                    \
+         return r;)
 
 #define TRANSFER_DRV(name, stream, per_thread, parameters, arguments) \
-    TRANSFER_OF(CUresult, REAL_CUDA, CUDA_ERROR_NO_DEVICE, name, stream, per_thread, parameters, arguments)
-#define TRANSFER_RT(name, per_thread, parameters, arguments) \
-    TRANSFER_OF(cudaError_t, REAL_CUDART, cudaErrorInsufficientDriver, name, s, per_thread, parameters, arguments)
+    TRANSFER_OF(DRV, name, stream, per_thread, parameters, arguments)
+#define TRANSFER_RT(name, per_thread, parameters, arguments) TRANSFER_OF(RT, name, s, per_thread, parameters, arguments)
 
 /* name on the default stream, name_ptds on the thread's. */
-#define TRANSFER(name, parameters, arguments)            \
+#define TRANSFER(name, parameters, arguments)              \
     TRANSFER_DRV(name, NULL, false, parameters, arguments) \
     TRANSFER_DRV(name##_ptds, NULL, true, parameters, arguments)
 /* The last parameter is the stream s. */
-#define TRANSFER_ASYNC(name, parameters, arguments)   \
+#define TRANSFER_ASYNC(name, parameters, arguments)     \
     TRANSFER_DRV(name, s, false, parameters, arguments) \
     TRANSFER_DRV(name##_ptsz, s, true, parameters, arguments)
 
@@ -165,7 +151,7 @@ TRANSFER_ASYNC(cuMemcpy3DAsync_v2, (const CUDA_MEMCPY3D *copy, CUstream s), (cop
 FILL_RT(cudaMemsetAsync, false)
 FILL_RT(cudaMemsetAsync_ptsz, true)
 
-#define FILL_2D_RT(name, per_thread)                                                                          \
+#define FILL_2D_RT(name, per_thread)                                                                                \
     TRANSFER_RT(name, per_thread, (void *to, size_t pitch, int value, size_t width, size_t height, cudaStream_t s), \
                 (to, pitch, value, width, height, s))
 FILL_2D_RT(cudaMemset2DAsync, false)

@@ -1,30 +1,20 @@
 /* cuda_load.c - calls that load code onto the device without launching it, or may (memory/load.h). One branch each while
  * switching is off. Types that are enumerations or handles in CUDA's headers are integers and pointers here: nothing is read. */
-#include <cuda.h>
-#include <cuda_runtime_api.h>
-
+#include "preload/cuda/wrap.h"
 #include "preload/memory/load.h"
-#include "preload/preload.h"
-#include "preload/real.h"
 
-#define CALL(result, library, failure, name, begin, parameters, arguments) \
-    result name parameters;                                                \
-    PRISM_EXPORT result name parameters                                    \
-    {                                                                      \
-        __typeof__(&name) real = REAL_NAMED(library, name, #name);         \
-        if (!real)                                                         \
-            return failure;                                                \
-        bool loads = begin;                                                \
-        result r = real arguments;                                         \
-        if (loads)                                                         \
-            load_end();                                                   \
-        return r;                                                          \
-    }
+#define CALL(api, name, begin, parameters, arguments) \
+    WRAP(api, name, parameters,                       \
+         bool loads = begin;                          \
+         RESULT_##api r = real arguments;             \
+         if (loads)                                   \
+             load_end();                              \
+         return r;)
 
 /* --- a function by name --- */
 
 #define FUNCTION(name, parameters, arguments) \
-    CALL(cudaError_t, REAL_CUDART, cudaErrorInsufficientDriver, name, load_begin(function), parameters, arguments)
+    CALL(RT, name, load_begin(function), parameters, arguments)
 
 FUNCTION(cudaFuncGetAttributes, (struct cudaFuncAttributes *attributes, const void *function), (attributes, function))
 FUNCTION(cudaFuncSetAttribute, (const void *function, int attribute, int value), (function, attribute, value))
@@ -43,7 +33,7 @@ FUNCTION(cudaOccupancyMaxActiveClusters, (int *clusters, const void *function, c
 /* --- modules and libraries --- */
 
 #define LOAD(name, parameters, arguments) \
-    CALL(CUresult, REAL_CUDA, CUDA_ERROR_NO_DEVICE, name, load_begin_code(), parameters, arguments)
+    CALL(DRV, name, load_begin_code(), parameters, arguments)
 
 LOAD(cuModuleLoad, (CUmodule *module, const char *path), (module, path))
 LOAD(cuModuleLoadData, (CUmodule *module, const void *image), (module, image))

@@ -1,12 +1,8 @@
 /* cuda_memory.c - the program's allocations: counted; frees, which synchronise the device as CUDA's do. */
-#include <cuda.h>
-#include <cuda_runtime_api.h>
-
 #include "preload/cuda/device.h"
+#include "preload/cuda/wrap.h"
 #include "preload/memory/memory.h"
 #include "preload/memory/park.h"
-#include "preload/preload.h"
-#include "preload/real.h"
 #include "preload/memory/residence.h"
 #include "preload/memory/room.h"
 #include "preload/gate/slots.h"
@@ -14,9 +10,7 @@
 #include "preload/nodes/sync.h"
 #include "preload/memory/vmm.h"
 
-#define RT_FAILURE  cudaErrorInsufficientDriver
-#define DRV_FAILURE CUDA_ERROR_NO_DEVICE
-#define PITCH       512u /* as CUDA aligns rows */
+#define PITCH 512u /* as CUDA aligns rows */
 
 /* --- served by vmm.h instead of CUDA --- */
 
@@ -56,71 +50,59 @@ static bool served_async(const void *pointer, size_t bytes, CUstream stream)
 
 /* --- allocation: `pointer` is where the call leaves the address, bytes what the program asked for --- */
 
-#define ALLOCATE(result, library, failure, name, text, bytes, parameters, arguments, served, service)          \
-    result name parameters;                                                                                    \
-    PRISM_EXPORT result name parameters                                                                        \
-    {                                                                                                          \
-        __typeof__(&name) real = REAL_NAMED(library, name, text);                                              \
-        if (!real)                                                                                             \
-            return failure;                                                                                    \
-        bool ours = frame_enter();                                                                             \
-        result r = ours && (served) ? (result)(service) : real arguments;                                      \
-        if (ours) {                                                                                            \
-            if (!r && pointer && *pointer)                                                                     \
-                memory_add(MEMORY_POINTER, (uint64_t)*pointer, bytes);                                         \
-            frame_leave();                                                                                     \
-        }                                                                                                      \
-        return r;                                                                                              \
-    }
-#define ALLOCATE_RT(name, bytes, parameters, arguments, served, service) \
-    ALLOCATE(cudaError_t, REAL_CUDART, RT_FAILURE, name, #name, bytes, parameters, arguments, served, service)
-#define ALLOCATE_DRV(name, bytes, parameters, arguments, served, service) \
-    ALLOCATE(CUresult, REAL_CUDA, DRV_FAILURE, name, #name, bytes, parameters, arguments, served, service)
+#define ALLOCATE(api, name, bytes, parameters, arguments, served, service)             \
+    WRAP(api, name, parameters,                                                        \
+         bool ours = frame_enter();                                                    \
+         RESULT_##api r = ours && (served) ? (RESULT_##api)(service) : real arguments; \
+         if (ours) {                                                                   \
+             if (!r && pointer && *pointer)                                            \
+                 memory_add(MEMORY_POINTER, (uint64_t)*pointer, bytes);                \
+             frame_leave();                                                            \
+         }                                                                             \
+         return r;)
 
 #define AT         ((CUdeviceptr *)(void *)pointer)
-#define ALLOCATE_SYNC(which, name, parameters)                                                           \
-    which(name, size, parameters, (pointer, size), residence_is_on() && pointer && size, serve(AT, size))
-#define ALLOCATE_PITCHED(which, name, parameters, arguments)                                             \
-    which(name, width *height, parameters, arguments,                                                    \
-          residence_is_on() && pointer && pitch && width && height, serve_pitched(AT, pitch, width, height))
+#define ALLOCATE_SYNC(api, name, parameters) \
+    ALLOCATE(api, name, size, parameters, (pointer, size), residence_is_on() && pointer && size, serve(AT, size))
+#define ALLOCATE_PITCHED(api, name, parameters, arguments)    \
+    ALLOCATE(api, name, width *height, parameters, arguments, \
+             residence_is_on() && pointer && pitch && width && height, serve_pitched(AT, pitch, width, height))
 /* Managed memory moves by itself. */
-#define ALLOCATE_MANAGED(which, name, parameters) which(name, size, parameters, (pointer, size, flags), false, 0)
-#define ALLOCATE_ASYNC(which, name, per_thread, parameters, arguments)                                   \
-    which(name, size, parameters, arguments, served_async(pointer, size, handle_of(stream, per_thread)), \
-          serve_async(AT, size, handle_of(stream, per_thread)))
+#define ALLOCATE_MANAGED(api, name, parameters) ALLOCATE(api, name, size, parameters, (pointer, size, flags), false, 0)
+#define ALLOCATE_ASYNC(api, name, per_thread, parameters, arguments)                                             \
+    ALLOCATE(api, name, size, parameters, arguments, served_async(pointer, size, handle_of(stream, per_thread)), \
+             serve_async(AT, size, handle_of(stream, per_thread)))
 
-ALLOCATE_SYNC(ALLOCATE_RT, cudaMalloc, (void **pointer, size_t size))
-ALLOCATE_PITCHED(ALLOCATE_RT, cudaMallocPitch, (void **pointer, size_t *pitch, size_t width, size_t height),
+ALLOCATE_SYNC(RT, cudaMalloc, (void **pointer, size_t size))
+ALLOCATE_PITCHED(RT, cudaMallocPitch, (void **pointer, size_t *pitch, size_t width, size_t height),
                  (pointer, pitch, width, height))
-ALLOCATE_MANAGED(ALLOCATE_RT, cudaMallocManaged, (void **pointer, size_t size, unsigned flags))
-ALLOCATE_ASYNC(ALLOCATE_RT, cudaMallocAsync, false, (void **pointer, size_t size, cudaStream_t stream),
+ALLOCATE_MANAGED(RT, cudaMallocManaged, (void **pointer, size_t size, unsigned flags))
+ALLOCATE_ASYNC(RT, cudaMallocAsync, false, (void **pointer, size_t size, cudaStream_t stream),
                (pointer, size, stream))
-ALLOCATE_ASYNC(ALLOCATE_RT, cudaMallocAsync_ptsz, true, (void **pointer, size_t size, cudaStream_t stream),
+ALLOCATE_ASYNC(RT, cudaMallocAsync_ptsz, true, (void **pointer, size_t size, cudaStream_t stream),
                (pointer, size, stream))
-ALLOCATE_ASYNC(ALLOCATE_RT, cudaMallocFromPoolAsync, false,
+ALLOCATE_ASYNC(RT, cudaMallocFromPoolAsync, false,
                (void **pointer, size_t size, cudaMemPool_t pool, cudaStream_t stream), (pointer, size, pool, stream))
-ALLOCATE_ASYNC(ALLOCATE_RT, cudaMallocFromPoolAsync_ptsz, true,
+ALLOCATE_ASYNC(RT, cudaMallocFromPoolAsync_ptsz, true,
                (void **pointer, size_t size, cudaMemPool_t pool, cudaStream_t stream), (pointer, size, pool, stream))
-ALLOCATE_SYNC(ALLOCATE_DRV, cuMemAlloc_v2, (CUdeviceptr *pointer, size_t size))
-ALLOCATE_PITCHED(ALLOCATE_DRV, cuMemAllocPitch_v2,
+ALLOCATE_SYNC(DRV, cuMemAlloc_v2, (CUdeviceptr *pointer, size_t size))
+ALLOCATE_PITCHED(DRV, cuMemAllocPitch_v2,
                  (CUdeviceptr *pointer, size_t *pitch, size_t width, size_t height, unsigned element),
                  (pointer, pitch, width, height, element))
-ALLOCATE_MANAGED(ALLOCATE_DRV, cuMemAllocManaged, (CUdeviceptr *pointer, size_t size, unsigned flags))
-ALLOCATE_ASYNC(ALLOCATE_DRV, cuMemAllocAsync, false, (CUdeviceptr *pointer, size_t size, CUstream stream),
+ALLOCATE_MANAGED(DRV, cuMemAllocManaged, (CUdeviceptr *pointer, size_t size, unsigned flags))
+ALLOCATE_ASYNC(DRV, cuMemAllocAsync, false, (CUdeviceptr *pointer, size_t size, CUstream stream),
                (pointer, size, stream))
-ALLOCATE_ASYNC(ALLOCATE_DRV, cuMemAllocAsync_ptsz, true, (CUdeviceptr *pointer, size_t size, CUstream stream),
+ALLOCATE_ASYNC(DRV, cuMemAllocAsync_ptsz, true, (CUdeviceptr *pointer, size_t size, CUstream stream),
                (pointer, size, stream))
-ALLOCATE_ASYNC(ALLOCATE_DRV, cuMemAllocFromPoolAsync, false,
+ALLOCATE_ASYNC(DRV, cuMemAllocFromPoolAsync, false,
                (CUdeviceptr *pointer, size_t size, CUmemoryPool pool, CUstream stream), (pointer, size, pool, stream))
-ALLOCATE_ASYNC(ALLOCATE_DRV, cuMemAllocFromPoolAsync_ptsz, true,
+ALLOCATE_ASYNC(DRV, cuMemAllocFromPoolAsync_ptsz, true,
                (CUdeviceptr *pointer, size_t size, CUmemoryPool pool, CUstream stream), (pointer, size, pool, stream))
 
 PRISM_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
                                   const CUmemAllocationProp *properties, unsigned long long flags)
 {
-    __typeof__(&cuMemCreate) real = REAL_CU(cuMemCreate);
-    if (!real)
-        return DRV_FAILURE;
+    FIND(DRV, cuMemCreate);
     bool ours = frame_enter();
     CUmemAllocationProp mapped;
     CUresult r;
@@ -136,9 +118,7 @@ PRISM_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t s
 
 PRISM_EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 {
-    __typeof__(&cuMemRelease) real = REAL_CU(cuMemRelease);
-    if (!real)
-        return DRV_FAILURE;
+    FIND(DRV, cuMemRelease);
     bool ours = frame_enter();
     CUresult r;
     if (ours)
@@ -166,28 +146,22 @@ static bool free_async(CUdeviceptr pointer, CUstream stream, int *r)
     return true;
 }
 
-#define FREE_ASYNC(result, library, failure, name, per_thread, pointer_type, stream_type) \
-    result name(pointer_type pointer, stream_type stream);                       \
-    PRISM_EXPORT result name(pointer_type pointer, stream_type stream)           \
-    {                                                                            \
-        __typeof__(&name) real = REAL_NAMED(library, name, #name);               \
-        if (!real)                                                               \
-            return failure;                                                      \
-        bool ours = frame_enter();                                               \
-        int r;                                                                   \
-        if (!ours || !free_async((CUdeviceptr)pointer, handle_of((CUstream)stream, per_thread), &r)) \
-            r = (int)real(pointer, stream);                                      \
-        if (ours) {                                                              \
-            if (!r)                                                              \
-                memory_remove(MEMORY_POINTER, (uint64_t)pointer);                \
-            frame_leave();                                                       \
-        }                                                                        \
-        return (result)r;                                                        \
-    }
-FREE_ASYNC(cudaError_t, REAL_CUDART, RT_FAILURE, cudaFreeAsync, false, void *, cudaStream_t)
-FREE_ASYNC(cudaError_t, REAL_CUDART, RT_FAILURE, cudaFreeAsync_ptsz, true, void *, cudaStream_t)
-FREE_ASYNC(CUresult, REAL_CUDA, DRV_FAILURE, cuMemFreeAsync, false, CUdeviceptr, CUstream)
-FREE_ASYNC(CUresult, REAL_CUDA, DRV_FAILURE, cuMemFreeAsync_ptsz, true, CUdeviceptr, CUstream)
+#define FREE_ASYNC(api, name, per_thread, pointer_type, stream_type)                                  \
+    WRAP(api, name, (pointer_type pointer, stream_type stream),                                       \
+         bool ours = frame_enter();                                                                   \
+         int r;                                                                                       \
+         if (!ours || !free_async((CUdeviceptr)pointer, handle_of((CUstream)stream, per_thread), &r)) \
+             r = (int)real(pointer, stream);                                                          \
+         if (ours) {                                                                                  \
+             if (!r)                                                                                  \
+                 memory_remove(MEMORY_POINTER, (uint64_t)pointer);                                    \
+             frame_leave();                                                                           \
+         }                                                                                            \
+         return (RESULT_##api)r;)
+FREE_ASYNC(RT, cudaFreeAsync, false, void *, cudaStream_t)
+FREE_ASYNC(RT, cudaFreeAsync_ptsz, true, void *, cudaStream_t)
+FREE_ASYNC(DRV, cuMemFreeAsync, false, CUdeviceptr, CUstream)
+FREE_ASYNC(DRV, cuMemFreeAsync_ptsz, true, CUdeviceptr, CUstream)
 
 /* --- frees that synchronise --- */
 
@@ -211,34 +185,27 @@ static bool free_in_capture(uint64_t pointer)
 }
 
 /* What is not ours to count (unknown addresses) gets its error from CUDA, without nodes. */
-#define FREE(result, library, failure, name, text, pointer_type)                       \
-    PRISM_EXPORT result name(pointer_type pointer)                                     \
-    {                                                                                  \
-        __typeof__(&name) real = REAL_NAMED(library, name, text);                      \
-        if (!real)                                                                     \
-            return failure;                                                            \
-        if (!frame_enter())                                                            \
-            return real(pointer);                                                      \
-        struct sync sync;                                                              \
-        sync.n = 0;                                                                    \
-        bool counted = pointer && memory_remove(MEMORY_POINTER, (uint64_t)pointer);    \
-        if (counted)                                                                   \
-            sync_begin_device(&sync);                                                  \
-        result r = counted && free_in_capture((uint64_t)pointer) ? 0 : real(pointer);  \
-        sync_end(&sync);                                                               \
-        frame_leave();                                                                 \
-        return r;                                                                      \
-    }
-FREE(cudaError_t, REAL_CUDART, RT_FAILURE, cudaFree, "cudaFree", void *)
-FREE(CUresult, REAL_CUDA, DRV_FAILURE, cuMemFree, "cuMemFree_v2", CUdeviceptr)
+#define FREE(api, name, pointer_type)                                                        \
+    WRAP(api, name, (pointer_type pointer),                                                  \
+         if (!frame_enter())                                                                 \
+             return real(pointer);                                                           \
+         struct sync sync;                                                                   \
+         sync.n = 0;                                                                         \
+         bool counted = pointer && memory_remove(MEMORY_POINTER, (uint64_t)pointer);         \
+         if (counted)                                                                        \
+             sync_begin_device(&sync);                                                       \
+         RESULT_##api r = counted && free_in_capture((uint64_t)pointer) ? 0 : real(pointer); \
+         sync_end(&sync);                                                                    \
+         frame_leave();                                                                      \
+         return r;)
+FREE(RT, cudaFree, void *)
+FREE(DRV, cuMemFree, CUdeviceptr)
 
 /* A reset would take the region, events and communicators from under Prism; programs call it to end with everything freed,
  * so that is what it does. */
 PRISM_EXPORT cudaError_t cudaDeviceReset(void)
 {
-    __typeof__(&cudaDeviceReset) real = REAL_NAMED(REAL_CUDART, cudaDeviceReset, "cudaDeviceReset");
-    if (!real)
-        return RT_FAILURE;
+    FIND(RT, cudaDeviceReset);
     if (!frame_enter())
         return real();
     struct sync sync;
@@ -251,24 +218,19 @@ PRISM_EXPORT cudaError_t cudaDeviceReset(void)
 }
 
 /* Pinned host memory: synchronises too, and is not device memory. */
-#define FREE_HOST(result, library, failure, name)                       \
-    PRISM_EXPORT result name(void *pointer)                             \
-    {                                                                   \
-        __typeof__(&name) real = REAL_NAMED(library, name, #name);      \
-        if (!real)                                                      \
-            return failure;                                             \
-        if (!frame_enter())                                             \
-            return real(pointer);                                       \
-        struct sync sync;                                               \
-        sync.n = 0;                                                     \
-        if (pointer)                                                    \
-            sync_begin_device(&sync);                                   \
-        if (pointer && session.phase == PHASE_CAPTURE)                  \
-            CUDA_MUST(driver(cuCtxSynchronize)());                      \
-        result r = real(pointer);                                       \
-        sync_end(&sync);                                                \
-        frame_leave();                                                  \
-        return r;                                                       \
-    }
-FREE_HOST(cudaError_t, REAL_CUDART, RT_FAILURE, cudaFreeHost)
-FREE_HOST(CUresult, REAL_CUDA, DRV_FAILURE, cuMemFreeHost)
+#define FREE_HOST(api, name)                            \
+    WRAP(api, name, (void *pointer),                    \
+         if (!frame_enter())                            \
+             return real(pointer);                      \
+         struct sync sync;                              \
+         sync.n = 0;                                    \
+         if (pointer)                                   \
+             sync_begin_device(&sync);                  \
+         if (pointer && session.phase == PHASE_CAPTURE) \
+             CUDA_MUST(driver(cuCtxSynchronize)());     \
+         RESULT_##api r = real(pointer);                \
+         sync_end(&sync);                               \
+         frame_leave();                                 \
+         return r;)
+FREE_HOST(RT, cudaFreeHost)
+FREE_HOST(DRV, cuMemFreeHost)

@@ -3,43 +3,28 @@
  * Which copies wait follows "API synchronization behavior" of the CUDA runtime documentation: a copy within the device
  * and a fill return at once; a copy to or from the host waits, an asynchronous one only when it goes to pageable memory.
  */
-#include <cuda.h>
-#include <cuda_runtime_api.h>
-
+#include "preload/cuda/wrap.h"
 #include "preload/memory/park.h"
-#include "preload/preload.h"
-#include "preload/real.h"
 #include "preload/memory/residence.h"
 #include "preload/memory/room.h"
 #include "preload/nodes/sync.h"
 #include "preload/memory/vmm.h"
 
-#define RT_FAILURE  cudaErrorInsufficientDriver
-#define DRV_FAILURE CUDA_ERROR_NO_DEVICE
-
 /* begin: a statement that fills `sync`; n stays 0 when the call does not wait. */
-#define SYNC_CALL(result, library, failure, name, text, parameters, arguments, begin) \
-    result name parameters;                                                           \
-    PRISM_EXPORT result name parameters                                               \
-    {                                                                                 \
-        __typeof__(&name) real = REAL_NAMED(library, name, text);                     \
-        if (!real)                                                                    \
-            return failure;                                                           \
-        if (!frame_enter())                                                           \
-            return real arguments;                                                    \
-        struct sync sync;                                                             \
-        sync.n = 0;                                                                   \
-        begin;                                                                        \
-        result r = real arguments;                                                    \
-        residence_let_go();                                                           \
-        sync_end(&sync);                                                              \
-        frame_leave();                                                                \
-        return r;                                                                     \
-    }
-#define SYNC_RT(name, parameters, arguments, begin) \
-    SYNC_CALL(cudaError_t, REAL_CUDART, RT_FAILURE, name, #name, parameters, arguments, begin)
-#define SYNC_DRV(name, parameters, arguments, begin) \
-    SYNC_CALL(CUresult, REAL_CUDA, DRV_FAILURE, name, #name, parameters, arguments, begin)
+#define SYNC_CALL(api, name, parameters, arguments, begin) \
+    WRAP(api, name, parameters,                            \
+         if (!frame_enter())                               \
+             return real arguments;                        \
+         struct sync sync;                                 \
+         sync.n = 0;                                       \
+         begin;                                            \
+         RESULT_##api r = real arguments;                  \
+         residence_let_go();                               \
+         sync_end(&sync);                                  \
+         frame_leave();                                    \
+         return r;)
+#define SYNC_RT(name, parameters, arguments, begin)  SYNC_CALL(RT, name, parameters, arguments, begin)
+#define SYNC_DRV(name, parameters, arguments, begin) SYNC_CALL(DRV, name, parameters, arguments, begin)
 
 /* --- synchronisations --- */
 

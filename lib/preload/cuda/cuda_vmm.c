@@ -1,27 +1,18 @@
 /* cuda_vmm.c - the program's own virtual memory and what it asks about its memory, served by vmm.h while switching is on.
  * cuMemCreate and cuMemRelease are in cuda_memory.c, cuMemSetAccess and pointer attributes in driver_device.c. */
-#include <cuda.h>
-#include <cuda_runtime_api.h>
-
 #include "common/log.h"
-#include "preload/preload.h"
-#include "preload/real.h"
+#include "preload/cuda/wrap.h"
 #include "preload/memory/residence.h"
 #include "preload/memory/switch.h"
 #include "preload/memory/vmm.h"
 
 /* ours: fills r and is false where CUDA is to be asked. */
-#define SERVED(name, parameters, arguments, ours)              \
-    PRISM_EXPORT CUresult name parameters                      \
-    {                                                          \
-        __typeof__(&name) real = REAL_CU(name);                \
-        CUresult r;                                            \
-        if (!real)                                             \
-            return CUDA_ERROR_NO_DEVICE;                       \
-        if (residence_is_on() && !frame.depth && (ours))       \
-            return r;                                          \
-        return real arguments;                                 \
-    }
+#define SERVED(name, parameters, arguments, ours)         \
+    WRAP(DRV, name, parameters,                           \
+         CUresult r;                                      \
+         if (residence_is_on() && !frame.depth && (ours)) \
+             return r;                                    \
+         return real arguments;)
 SERVED(cuMemMap,
        (CUdeviceptr address, size_t size, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags),
        (address, size, offset, handle, flags), !flags && vmm_map(address, size, offset, handle, &r))
@@ -37,9 +28,7 @@ SERVED(cuMemExportToShareableHandle,
 PRISM_EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *shared,
                                                      CUmemAllocationHandleType type)
 {
-    __typeof__(&cuMemImportFromShareableHandle) real = REAL_CU(cuMemImportFromShareableHandle);
-    if (!real)
-        return CUDA_ERROR_NO_DEVICE;
+    FIND(DRV, cuMemImportFromShareableHandle);
     if (residence_is_on() && !frame.depth)
         switch_tie("it uses device memory of other processes (cuMemImportFromShareableHandle)");
     return real(handle, shared, type);
@@ -54,29 +43,20 @@ static bool refuse_ipc(const void *pointer)
     return true;
 }
 
-#define IPC_HANDLE(result, library, failure, name, refusal, parameters, arguments, pointer)  \
-    result name parameters;                                                                  \
-    PRISM_EXPORT result name parameters                                                      \
-    {                                                                                        \
-        __typeof__(&name) real = REAL_NAMED(library, name, #name);                           \
-        if (!real)                                                                           \
-            return failure;                                                                  \
-        return refuse_ipc((const void *)(uintptr_t)(pointer)) ? refusal : real arguments;    \
-    }
-IPC_HANDLE(cudaError_t, REAL_CUDART, cudaErrorInsufficientDriver, cudaIpcGetMemHandle, cudaErrorNotSupported,
-           (cudaIpcMemHandle_t * handle, void *pointer), (handle, pointer), pointer)
-IPC_HANDLE(CUresult, REAL_CUDA, CUDA_ERROR_NO_DEVICE, cuIpcGetMemHandle, CUDA_ERROR_NOT_SUPPORTED,
-           (CUipcMemHandle * handle, CUdeviceptr pointer), (handle, pointer), pointer)
+#define IPC_HANDLE(api, name, refusal, parameters, arguments, pointer) \
+    WRAP(api, name, parameters, return refuse_ipc((const void *)(uintptr_t)(pointer)) ? refusal : real arguments;)
+IPC_HANDLE(RT, cudaIpcGetMemHandle, cudaErrorNotSupported, (cudaIpcMemHandle_t * handle, void *pointer), (handle, pointer),
+           pointer)
+IPC_HANDLE(DRV, cuIpcGetMemHandle, CUDA_ERROR_NOT_SUPPORTED, (CUipcMemHandle * handle, CUdeviceptr pointer), (handle, pointer),
+           pointer)
 
 /* --- questions --- */
 
 PRISM_EXPORT CUresult cuMemGetAddressRange(CUdeviceptr *base, size_t *size, CUdeviceptr pointer)
 {
-    __typeof__(&cuMemGetAddressRange) real = REAL_CU(cuMemGetAddressRange);
+    FIND(DRV, cuMemGetAddressRange);
     CUdeviceptr own_base;
     uint64_t bytes;
-    if (!real)
-        return CUDA_ERROR_NO_DEVICE;
     if (!vmm_find(pointer, &own_base, &bytes))
         return real(base, size, pointer);
     if (base)
@@ -97,19 +77,14 @@ static void answer_info(size_t *free_bytes, size_t *total_bytes)
 }
 
 /* Asking for memory makes the process its rank, as any use of the device does. */
-#define MEM_INFO(result, library, failure, name, text)                         \
-    PRISM_EXPORT result name(size_t *free_bytes, size_t *total_bytes)          \
-    {                                                                          \
-        __typeof__(&name) real = REAL_NAMED(library, name, text);              \
-        if (!real)                                                             \
-            return failure;                                                    \
-        bool ours = frame_enter();                                             \
-        result r = real(free_bytes, total_bytes);                              \
-        if (ours && !r && residence_is_on())                                   \
-            answer_info(free_bytes, total_bytes);                              \
-        if (ours)                                                              \
-            frame_leave();                                                     \
-        return r;                                                              \
-    }
-MEM_INFO(cudaError_t, REAL_CUDART, cudaErrorInsufficientDriver, cudaMemGetInfo, "cudaMemGetInfo")
-MEM_INFO(CUresult, REAL_CUDA, CUDA_ERROR_NO_DEVICE, cuMemGetInfo, "cuMemGetInfo_v2")
+#define MEM_INFO(api, name)                                    \
+    WRAP(api, name, (size_t *free_bytes, size_t *total_bytes), \
+         bool ours = frame_enter();                            \
+         RESULT_##api r = real(free_bytes, total_bytes);       \
+         if (ours && !r && residence_is_on())                  \
+             answer_info(free_bytes, total_bytes);             \
+         if (ours)                                             \
+             frame_leave();                                    \
+         return r;)
+MEM_INFO(RT, cudaMemGetInfo)
+MEM_INFO(DRV, cuMemGetInfo)

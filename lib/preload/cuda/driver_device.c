@@ -2,12 +2,9 @@
  * runtimes linked statically into it (device.h). cuMemCreate is in cuda_memory.c. */
 #include <string.h>
 
-#include <cuda.h>
-
 #include "preload/cuda/device.h"
+#include "preload/cuda/wrap.h"
 #include "preload/environment.h"
-#include "preload/preload.h"
-#include "preload/real.h"
 #include "preload/memory/residence.h"
 #include "preload/memory/vmm.h"
 
@@ -20,11 +17,6 @@
 #undef cuMemPrefetchAsync
 #undef cuMemAdvise
 
-#define FIND(name)                                                 \
-    __typeof__(&name) real = REAL_NAMED(REAL_CUDA, name, #name);   \
-    if (!real)                                                     \
-    return CUDA_ERROR_NO_DEVICE
-
 static bool is_visible(int ordinal)
 {
     return ordinal >= 0 && ordinal < device_count();
@@ -32,13 +24,8 @@ static bool is_visible(int ordinal)
 
 /* --- a device goes in, and that is all --- */
 
-#define MAPPED(name, parameters, arguments)       \
-    CUresult name parameters;                     \
-    PRISM_EXPORT CUresult name parameters         \
-    {                                             \
-        FIND(name);                               \
-        return real arguments;                    \
-    }
+#define MAPPED(name, parameters, arguments) \
+    WRAP(DRV, name, parameters, return real arguments;)
 MAPPED(cuDeviceGetName, (char *name, int length, CUdevice device), (name, length, device_real(device)))
 MAPPED(cuDeviceTotalMem, (unsigned *bytes, CUdevice device), (bytes, device_real(device)))
 MAPPED(cuDeviceTotalMem_v2, (size_t * bytes, CUdevice device), (bytes, device_real(device)))
@@ -92,7 +79,7 @@ MAPPED(cuMemAdvise_v2, (CUdeviceptr pointer, size_t count, CUmem_advise advice, 
 
 PRISM_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 {
-    FIND(cuDevicePrimaryCtxRetain);
+    FIND(DRV, cuDevicePrimaryCtxRetain);
     bool logical = device_is_logical();
     bool ours = frame_enter();
     CUresult r = real(context, device_real(device));
@@ -105,31 +92,23 @@ PRISM_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice devi
     return r;
 }
 
-#define PRIMARY_END(name, ended)                     \
-    CUresult name(CUdevice device);                  \
-    PRISM_EXPORT CUresult name(CUdevice device)      \
-    {                                                \
-        FIND(name);                                  \
-        bool logical = device_is_logical();          \
-        CUresult r = real(device_real(device));      \
-        device_unbind_all();                         \
-        if (logical && !r && (ended))                \
-            device_activate(device, false);          \
-        return r;                                    \
-    }
+#define PRIMARY_END(name, ended)                 \
+    WRAP(DRV, name, (CUdevice device),           \
+         bool logical = device_is_logical();     \
+         CUresult r = real(device_real(device)); \
+         device_unbind_all();                    \
+         if (logical && !r && (ended))           \
+             device_activate(device, false);     \
+         return r;)
 PRIMARY_END(cuDevicePrimaryCtxReset, true)
 PRIMARY_END(cuDevicePrimaryCtxReset_v2, true)
 PRIMARY_END(cuDevicePrimaryCtxRelease, false)
 PRIMARY_END(cuDevicePrimaryCtxRelease_v2, false)
 
-#define CURRENT(name, parameters, arguments, change)  \
-    CUresult name parameters;                         \
-    PRISM_EXPORT CUresult name parameters             \
-    {                                                 \
-        FIND(name);                                   \
-        change();                                     \
-        return real arguments;                        \
-    }
+#define CURRENT(name, parameters, arguments, change) \
+    WRAP(DRV, name, parameters,                      \
+         change();                                   \
+         return real arguments;)
 CURRENT(cuCtxSetCurrent, (CUcontext context), (context), device_unbind)
 CURRENT(cuCtxPushCurrent_v2, (CUcontext context), (context), device_unbind)
 CURRENT(cuCtxPopCurrent_v2, (CUcontext * context), (context), device_unbind)
@@ -137,7 +116,7 @@ CURRENT(cuCtxDestroy_v2, (CUcontext context), (context), device_unbind_all)
 
 PRISM_EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags, int *active)
 {
-    FIND(cuDevicePrimaryCtxGetState);
+    FIND(DRV, cuDevicePrimaryCtxGetState);
     bool logical = device_is_logical();
     CUresult r = real(device_real(device), flags, active);
     if (logical && !r)
@@ -146,20 +125,16 @@ PRISM_EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flag
 }
 
 /* The program's own context comes before our first use of a device, so CUDA only starts here. */
-#define CREATE(name, parameters, arguments)          \
-    CUresult name parameters;                        \
-    PRISM_EXPORT CUresult name parameters            \
-    {                                                \
-        FIND(name);                                  \
-        bool logical = device_is_logical();          \
-        bool asked = environment_ask();              \
-        CUresult r = real arguments;                 \
-        environment_answered(asked);                 \
-        device_unbind();                             \
-        if (logical && !r)                           \
-            device_name(device);                     \
-        return r;                                    \
-    }
+#define CREATE(name, parameters, arguments)  \
+    WRAP(DRV, name, parameters,              \
+         bool logical = device_is_logical(); \
+         bool asked = environment_ask();     \
+         CUresult r = real arguments;        \
+         environment_answered(asked);        \
+         device_unbind();                    \
+         if (logical && !r)                  \
+             device_name(device);            \
+         return r;)
 CREATE(cuCtxCreate_v2, (CUcontext * context, unsigned flags, CUdevice device), (context, flags, device_real(device)))
 CREATE(cuCtxCreate_v3, (CUcontext * context, void *affinities, int n, unsigned flags, CUdevice device),
        (context, affinities, n, flags, device_real(device)))
@@ -168,17 +143,13 @@ CREATE(cuCtxCreate_v4, (CUcontext * context, CUctxCreateParams *parameters, unsi
 
 /* --- a device comes out --- */
 
-#define NAMED(name, parameters, arguments)        \
-    CUresult name parameters;                     \
-    PRISM_EXPORT CUresult name parameters         \
-    {                                             \
-        FIND(name);                               \
-        bool logical = device_is_logical();       \
-        CUresult r = real arguments;              \
-        if (logical && !r)                        \
-            *device = device_named();             \
-        return r;                                 \
-    }
+#define NAMED(name, parameters, arguments)   \
+    WRAP(DRV, name, parameters,              \
+         bool logical = device_is_logical(); \
+         CUresult r = real arguments;        \
+         if (logical && !r)                  \
+             *device = device_named();       \
+         return r;)
 NAMED(cuCtxGetDevice, (CUdevice * device), (device))
 NAMED(cuCtxGetDevice_v2, (CUdevice * device, CUcontext context), (device, context))
 NAMED(cuStreamGetDevice, (CUstream stream, CUdevice *device), (stream, device))
@@ -186,7 +157,7 @@ NAMED(cuStreamGetDevice_ptsz, (CUstream stream, CUdevice *device), (stream, devi
 
 PRISM_EXPORT CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr pointer)
 {
-    FIND(cuPointerGetAttribute);
+    FIND(DRV, cuPointerGetAttribute);
     bool logical = device_is_logical();
     bool held = vmm_asking((const void *)(uintptr_t)pointer);
     CUresult r = real(data, attribute, pointer);
@@ -201,7 +172,7 @@ PRISM_EXPORT CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attr
 PRISM_EXPORT CUresult cuPointerGetAttributes(unsigned n, CUpointer_attribute *attributes, void **data,
                                              CUdeviceptr pointer)
 {
-    FIND(cuPointerGetAttributes);
+    FIND(DRV, cuPointerGetAttributes);
     bool logical = device_is_logical();
     bool held = vmm_asking((const void *)(uintptr_t)pointer);
     CUresult r = real(n, attributes, data, pointer);
@@ -217,7 +188,7 @@ PRISM_EXPORT CUresult cuPointerGetAttributes(unsigned n, CUpointer_attribute *at
 PRISM_EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *properties,
                                                              CUmemGenericAllocationHandle handle)
 {
-    FIND(cuMemGetAllocationPropertiesFromHandle);
+    FIND(DRV, cuMemGetAllocationPropertiesFromHandle);
     bool logical = device_is_logical();
     CUresult r = residence_is_on() && vmm_properties(properties, handle) ? CUDA_SUCCESS : real(properties, handle);
     if (logical && !r && properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE)
@@ -229,7 +200,7 @@ PRISM_EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp
 
 PRISM_EXPORT CUresult cuDeviceGetCount(int *count)
 {
-    FIND(cuDeviceGetCount);
+    FIND(DRV, cuDeviceGetCount);
     bool logical = device_is_logical();
     CUresult r = real(count);
     if (logical && !r)
@@ -239,7 +210,7 @@ PRISM_EXPORT CUresult cuDeviceGetCount(int *count)
 
 PRISM_EXPORT CUresult cuDeviceGet(CUdevice *device, int ordinal)
 {
-    FIND(cuDeviceGet);
+    FIND(DRV, cuDeviceGet);
     bool logical = device_is_logical();
     CUresult r = real(device, device_real(ordinal));
     if (logical && !r)
@@ -247,23 +218,19 @@ PRISM_EXPORT CUresult cuDeviceGet(CUdevice *device, int ordinal)
     return r;
 }
 
-#define UUID(name)                                               \
-    CUresult name(CUuuid *uuid, CUdevice device);                \
-    PRISM_EXPORT CUresult name(CUuuid *uuid, CUdevice device)    \
-    {                                                            \
-        FIND(name);                                              \
-        bool logical = device_is_logical();                      \
-        CUresult r = real(uuid, device_real(device));            \
-        if (logical && !r)                                       \
-            device_uuid(device_index(device), uuid);             \
-        return r;                                                \
-    }
+#define UUID(name)                                     \
+    WRAP(DRV, name, (CUuuid *uuid, CUdevice device),   \
+         bool logical = device_is_logical();           \
+         CUresult r = real(uuid, device_real(device)); \
+         if (logical && !r)                            \
+             device_uuid(device_index(device), uuid);  \
+         return r;)
 UUID(cuDeviceGetUuid)
 UUID(cuDeviceGetUuid_v2)
 
 PRISM_EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
 {
-    FIND(cuDeviceGetAttribute);
+    FIND(DRV, cuDeviceGetAttribute);
     bool logical = device_is_logical();
     CUresult r = real(value, attribute, device_real(device));
     if (!logical || r)
@@ -280,7 +247,7 @@ PRISM_EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attrib
 
 PRISM_EXPORT CUresult cuDeviceGetPCIBusId(char *text, int length, CUdevice device)
 {
-    FIND(cuDeviceGetPCIBusId);
+    FIND(DRV, cuDeviceGetPCIBusId);
     bool logical = device_is_logical();
     CUresult r = real(text, length, device_real(device));
     if (logical && !r)
@@ -290,7 +257,7 @@ PRISM_EXPORT CUresult cuDeviceGetPCIBusId(char *text, int length, CUdevice devic
 
 PRISM_EXPORT CUresult cuDeviceGetByPCIBusId(CUdevice *device, const char *text)
 {
-    FIND(cuDeviceGetByPCIBusId);
+    FIND(DRV, cuDeviceGetByPCIBusId);
     if (!device || !text || !device_is_logical())
         return real(device, text);
     int ordinal = device_ordinal(device_by_pci_text(text));
@@ -308,7 +275,7 @@ PRISM_EXPORT CUresult cuDeviceGetByPCIBusId(CUdevice *device, const char *text)
 
 PRISM_EXPORT CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)
 {
-    FIND(cuDeviceCanAccessPeer);
+    FIND(DRV, cuDeviceCanAccessPeer);
     if (!can || !device_is_logical() || !is_visible(device) || !is_visible(peer))
         return real(can, device_real(device), device_real(peer));
     *can = device != peer;
@@ -318,7 +285,7 @@ PRISM_EXPORT CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice 
 PRISM_EXPORT CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attribute, CUdevice source,
                                               CUdevice destination)
 {
-    FIND(cuDeviceGetP2PAttribute);
+    FIND(DRV, cuDeviceGetP2PAttribute);
     if (!value || !device_is_logical() || !is_visible(source) || !is_visible(destination) || source == destination)
         return real(value, attribute, device_real(source), device_real(destination));
     *value = attribute == CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED ||
@@ -337,13 +304,13 @@ static bool is_own_context(CUcontext peer)
 
 PRISM_EXPORT CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags)
 {
-    FIND(cuCtxEnablePeerAccess);
+    FIND(DRV, cuCtxEnablePeerAccess);
     return device_is_logical() && is_own_context(peer) ? CUDA_SUCCESS : real(peer, flags);
 }
 
 PRISM_EXPORT CUresult cuCtxDisablePeerAccess(CUcontext peer)
 {
-    FIND(cuCtxDisablePeerAccess);
+    FIND(DRV, cuCtxDisablePeerAccess);
     return device_is_logical() && is_own_context(peer) ? CUDA_SUCCESS : real(peer);
 }
 
@@ -352,14 +319,14 @@ PRISM_EXPORT CUresult cuCtxDisablePeerAccess(CUcontext peer)
 PRISM_EXPORT CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *properties,
                                                     CUmemAllocationGranularity_flags option)
 {
-    FIND(cuMemGetAllocationGranularity);
+    FIND(DRV, cuMemGetAllocationGranularity);
     CUmemAllocationProp mapped;
     return real(granularity, device_map_allocation(properties, &mapped), option);
 }
 
 PRISM_EXPORT CUresult cuMemSetAccess(CUdeviceptr pointer, size_t size, const CUmemAccessDesc *list, size_t n)
 {
-    FIND(cuMemSetAccess);
+    FIND(DRV, cuMemSetAccess);
     CUresult r;
     if (residence_is_on() && vmm_set_access(pointer, size, list, n, &r))
         return r;
@@ -372,7 +339,7 @@ PRISM_EXPORT CUresult cuMemSetAccess(CUdeviceptr pointer, size_t size, const CUm
 
 PRISM_EXPORT CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr pointer)
 {
-    FIND(cuMemGetAccess);
+    FIND(DRV, cuMemGetAccess);
     CUmemLocation mapped;
     if (location && device_is_mapped()) {
         mapped = device_map_location(*location);
@@ -386,7 +353,7 @@ PRISM_EXPORT CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocat
 
 PRISM_EXPORT CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *properties)
 {
-    FIND(cuMemPoolCreate);
+    FIND(DRV, cuMemPoolCreate);
     if (!properties || !device_is_mapped())
         return real(pool, properties);
     CUmemPoolProps mapped = *properties;
@@ -396,7 +363,7 @@ PRISM_EXPORT CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *
 
 PRISM_EXPORT CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *list, size_t n)
 {
-    FIND(cuMemPoolSetAccess);
+    FIND(DRV, cuMemPoolSetAccess);
     CUmemAccessDesc mapped[2 * DEVICES_MAX];
     if (!list || !n || n > 2 * DEVICES_MAX || !device_is_logical())
         return real(pool, list, n);
@@ -406,30 +373,26 @@ PRISM_EXPORT CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDes
 
 PRISM_EXPORT CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool pool, CUmemLocation *location)
 {
-    FIND(cuMemPoolGetAccess);
+    FIND(DRV, cuMemPoolGetAccess);
     if (!location || !device_is_mapped())
         return real(flags, pool, location);
     CUmemLocation mapped = device_map_location(*location);
     return real(flags, pool, &mapped);
 }
 
-#define POOL_OF_PLACE(name)                                                               \
-    CUresult name(CUmemoryPool *pool, CUmemLocation *location, int type);                 \
-    PRISM_EXPORT CUresult name(CUmemoryPool *pool, CUmemLocation *location, int type)     \
-    {                                                                                     \
-        FIND(name);                                                                       \
-        if (!location || !device_is_mapped())                                             \
-            return real(pool, location, type);                                            \
-        CUmemLocation mapped = device_map_location(*location);                            \
-        return real(pool, &mapped, type);                                                 \
-    }
+#define POOL_OF_PLACE(name)                                                  \
+    WRAP(DRV, name, (CUmemoryPool *pool, CUmemLocation *location, int type), \
+         if (!location || !device_is_mapped())                               \
+             return real(pool, location, type);                              \
+         CUmemLocation mapped = device_map_location(*location);              \
+         return real(pool, &mapped, type);)
 POOL_OF_PLACE(cuMemGetDefaultMemPool)
 POOL_OF_PLACE(cuMemGetMemPool)
 
 CUresult cuMemSetMemPool(CUmemLocation *location, int type, CUmemoryPool pool);
 PRISM_EXPORT CUresult cuMemSetMemPool(CUmemLocation *location, int type, CUmemoryPool pool)
 {
-    FIND(cuMemSetMemPool);
+    FIND(DRV, cuMemSetMemPool);
     if (!location || !device_is_mapped())
         return real(location, type, pool);
     CUmemLocation mapped = device_map_location(*location);
@@ -440,7 +403,7 @@ PRISM_EXPORT CUresult cuMemSetMemPool(CUmemLocation *location, int type, CUmemor
 CUresult cuGetExportTable(const void **table, const CUuuid *id);
 PRISM_EXPORT CUresult cuGetExportTable(const void **table, const CUuuid *id)
 {
-    FIND(cuGetExportTable);
+    FIND(DRV, cuGetExportTable);
     device_note_runtime(__builtin_return_address(0));
     return real(table, id);
 }

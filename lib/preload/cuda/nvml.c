@@ -9,11 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <cuda.h>
-
 #include "preload/cuda/device.h"
-#include "preload/preload.h"
-#include "preload/real.h"
+#include "preload/cuda/wrap.h"
 
 /* nvml.h, as far as it is needed. */
 typedef int nvmlReturn_t;
@@ -25,10 +22,9 @@ struct nvml_pci_3 {
     char bus_id[32];
 };
 
-#define FIND(name)                                                  \
-    __typeof__(&name) real = REAL_NAMED(REAL_NVML, name, #name);    \
-    if (!real)                                                      \
-    return NVML_ERROR_LIBRARY_NOT_FOUND
+#define RESULT_NVML  nvmlReturn_t
+#define LIBRARY_NVML REAL_NVML
+#define MISSING_NVML NVML_ERROR_LIBRARY_NOT_FOUND
 
 nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned index, nvmlDevice_t *device);
 nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *device);
@@ -77,26 +73,17 @@ static bool is_ours(nvmlDevice_t handle)
     return !physical_handle(&physical) && handle == physical;
 }
 
-#define COUNT(name)                                                  \
-    nvmlReturn_t name(unsigned *count);                              \
-    PRISM_EXPORT nvmlReturn_t name(unsigned *count)                  \
-    {                                                                \
-        FIND(name);                                                  \
-        nvmlReturn_t r = real(count);                                \
-        if (!r && device_is_logical())                               \
-            *count = (unsigned)device_node_count();                  \
-        return r;                                                    \
-    }
+#define COUNT(name)                                  \
+    WRAP(NVML, name, (unsigned *count),              \
+         nvmlReturn_t r = real(count);               \
+         if (!r && device_is_logical())              \
+             *count = (unsigned)device_node_count(); \
+         return r;)
 COUNT(nvmlDeviceGetCount)
 COUNT(nvmlDeviceGetCount_v2)
 
-#define HANDLE(name, type, index)                                        \
-    nvmlReturn_t name(type key, nvmlDevice_t *device);                   \
-    PRISM_EXPORT nvmlReturn_t name(type key, nvmlDevice_t *device)       \
-    {                                                                    \
-        FIND(name);                                                      \
-        return device_is_logical() ? handle_of(index, device) : real(key, device); \
-    }
+#define HANDLE(name, type, index) \
+    WRAP(NVML, name, (type key, nvmlDevice_t *device), return device_is_logical() ? handle_of(index, device) : real(key, device);)
 HANDLE(nvmlDeviceGetHandleByIndex, unsigned, (int)key)
 HANDLE(nvmlDeviceGetHandleByIndex_v2, unsigned, (int)key)
 HANDLE(nvmlDeviceGetHandleByUUID, const char *, key ? device_by_uuid_text(key) : -1)
@@ -106,7 +93,7 @@ HANDLE(nvmlDeviceGetHandleByPciBusId_v2, const char *, device_by_pci_text(key))
 nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char *text, unsigned length);
 PRISM_EXPORT nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char *text, unsigned length)
 {
-    FIND(nvmlDeviceGetUUID);
+    FIND(NVML, nvmlDeviceGetUUID);
     nvmlReturn_t r = real(device, text, length);
     char ours[DEVICE_UUID_TEXT];
     if (r || !device_is_logical() || !is_ours(device))
@@ -118,23 +105,19 @@ PRISM_EXPORT nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char *text, uns
     return NVML_SUCCESS;
 }
 
-#define INDEX(name)                                                          \
-    nvmlReturn_t name(nvmlDevice_t device, unsigned *index);                 \
-    PRISM_EXPORT nvmlReturn_t name(nvmlDevice_t device, unsigned *index)     \
-    {                                                                        \
-        FIND(name);                                                          \
-        nvmlReturn_t r = real(device, index);                                \
-        if (!r && device_is_logical() && is_ours(device))                    \
-            *index = (unsigned)asked_index();                                \
-        return r;                                                            \
-    }
+#define INDEX(name)                                          \
+    WRAP(NVML, name, (nvmlDevice_t device, unsigned *index), \
+         nvmlReturn_t r = real(device, index);               \
+         if (!r && device_is_logical() && is_ours(device))   \
+             *index = (unsigned)asked_index();               \
+         return r;)
 INDEX(nvmlDeviceGetIndex)
 INDEX(nvmlDeviceGetMinorNumber)
 
 nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, struct nvml_pci_3 *pci);
 PRISM_EXPORT nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, struct nvml_pci_3 *pci)
 {
-    FIND(nvmlDeviceGetPciInfo_v3);
+    FIND(NVML, nvmlDeviceGetPciInfo_v3);
     nvmlReturn_t r = real(device, pci);
     if (r || !device_is_logical() || !is_ours(device))
         return r;
