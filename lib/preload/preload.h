@@ -8,7 +8,7 @@
  *   READY      CUDA set up: region registered, timing base taken.
  *
  * Locks, outermost first: session_lock (one for the order of nodes: everything that issues work on streams or sends a
- * NODE holds it), then residence.h's, then times.c's and park.c's. Real calls that may block are made without any of them.
+ * NODE holds it), then residence.h's, then times.c's and lanes.h's. Real calls that may block are made without any of them.
  */
 #ifndef PRISM_PRELOAD_PRELOAD_H
 #define PRISM_PRELOAD_PRELOAD_H

@@ -22,7 +22,7 @@
  * threads cannot be reached: their use ties the rank to the device (switch_tie). Streams under stream capture have no
  * work; parking waits for the end of captures.
  *
- * Lock: one of its own, taken last; park_begin, and everything that puts gates, waits and records on streams, hold
+ * Lock: one of its own (lanes.h), taken last; park_begin, and everything that puts gates, waits and records on streams, hold
  * session_lock, so that lanes have them in the order of the streams.
  */
 #ifndef PRISM_PRELOAD_PARK_H
@@ -82,19 +82,11 @@ void park_forget_event(CUevent event);
 /* Around a wait of the stream for the event. */
 struct park_wait {
     CUstream stream;
-    uint32_t word, value; /* value 0: not marked */
+    const uint32_t *done;
+    uint32_t value; /* 0: not marked */
 };
 struct park_wait park_wait_begin(CUevent event, CUstream stream);
 void park_wait_end(struct park_wait wait);
-/* n operations more were, or will be, put on the stream (room.h). Returns how many lie behind the first of its stops that is
- * not over, for the default stream behind those of the blocking streams too. Needs no lock. */
-struct park_behind {
-    uint64_t operations;
-    uint64_t stop; /* names that stop; 0: there is none */
-    bool parked;   /* the rank is being moved off its device, or is off it */
-    bool at_park;  /* and that stop is a park gate, or a wait for a stream that has one first */
-};
-struct park_behind park_behind(CUstream stream, uint32_t n);
 /* The program destroys the stream next. */
 void park_destroy(CUstream stream);
 

@@ -5,7 +5,7 @@
 
 #include <utlist.h>
 
-#include "preload/memory/park.h"
+#include "preload/memory/queue.h"
 #include "preload/memory/switch.h"
 #include "preload/real.h"
 
@@ -121,7 +121,7 @@ void residence_hold_idle(CUstream stream)
 
 static bool sits_in_full_queue(const struct holder *h, int64_t now)
 {
-    return h->issuing && now - h->since_ns > RESIDENCE_PATIENCE_NS && park_behind(h->issuing, 0).operations >= RESIDENCE_QUEUED;
+    return h->issuing && now - h->since_ns > RESIDENCE_PATIENCE_NS && queue_behind(h->issuing, 0).operations >= RESIDENCE_QUEUED;
 }
 
 static const struct holder *first_to_wait_for(void)
@@ -141,7 +141,7 @@ bool residence_tell_holder(char *text, size_t size)
     if (h)
         snprintf(text, size, "a call that names device memory has not returned for %.1f s (stream %p, %llu operations behind its stop)",
                  (double)(clock_now_ns() - h->since_ns) / 1e9, (void *)h->issuing,
-                 (unsigned long long)(h->issuing ? park_behind(h->issuing, 0).operations : 0));
+                 (unsigned long long)(h->issuing ? queue_behind(h->issuing, 0).operations : 0));
     residence_unlock();
     return h;
 }

@@ -4,7 +4,7 @@
 
 #include "common/clock.h"
 #include "preload/gate/streams.h"
-#include "preload/memory/park.h"
+#include "preload/memory/queue.h"
 
 #define PAUSE_NS     50000
 #define PAUSE_MAX_NS 1000000
@@ -12,7 +12,7 @@
 PRISM_THREAD struct room_seen room_seen_[ROOM_SEEN];
 PRISM_THREAD int room_inside_;
 
-static void await(CUstream stream, struct room_seen *seen, struct park_behind behind, bool never_full)
+static void await(CUstream stream, struct room_seen *seen, struct queue_behind behind, bool never_full)
 {
     int64_t since = clock_now_ns(), pause = PAUSE_NS;
     while (behind.operations > ROOM_QUEUED) {
@@ -32,7 +32,7 @@ static void await(CUstream stream, struct room_seen *seen, struct park_behind be
         }
         nanosleep(&(struct timespec){0, pause}, NULL);
         pause = pause * 2 < PAUSE_MAX_NS ? pause * 2 : PAUSE_MAX_NS;
-        behind = park_behind(stream, 0);
+        behind = queue_behind(stream, 0);
     }
 }
 
@@ -40,11 +40,11 @@ void room_await_slow(CUstream stream, struct room_seen *seen, uint32_t n)
 {
     if (seen->stream != stream) { /* the place was another stream's */
         if (seen->queued)
-            park_behind(seen->stream, seen->queued);
+            queue_behind(seen->stream, seen->queued);
         *seen = (struct room_seen){.stream = stream, .queued = n};
     }
     uint32_t queued = seen->queued;
     seen->queued = 0;
     if (!streams_is_capturing(stream))
-        await(stream, seen, park_behind(stream, queued), n > 1 || stream == CU_STREAM_LEGACY);
+        await(stream, seen, queue_behind(stream, queued), n > 1 || stream == CU_STREAM_LEGACY);
 }
