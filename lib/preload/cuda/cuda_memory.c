@@ -202,20 +202,42 @@ FREE(RT, cudaFree, void *)
 FREE(DRV, cuMemFree, CUdeviceptr)
 
 /* A reset would take the region, events and communicators from under Prism; programs call it to end with everything freed,
- * so that is what it does. */
-PRISM_EXPORT cudaError_t cudaDeviceReset(void)
+ * so that is what it does. Ends the frame. */
+static void reset(void)
 {
-    FIND(RT, cudaDeviceReset);
-    if (!frame_enter())
-        return real();
     struct sync sync;
     sync_begin_device(&sync);
     CUDA_MUST(driver(cuCtxSynchronize)());
     memory_free_all();
     sync_end(&sync);
     frame_leave();
+}
+
+PRISM_EXPORT cudaError_t cudaDeviceReset(void)
+{
+    FIND(RT, cudaDeviceReset);
+    if (!frame_enter())
+        return real();
+    reset();
     return cudaSuccess;
 }
+
+/* What cudaDeviceReset of a runtime linked in statically comes to. */
+#undef cuDevicePrimaryCtxReset /* here it is the first version */
+#define PRIMARY_RESET(name)                                            \
+    WRAP(DRV, name, (CUdevice device),                                 \
+         bool logical = device_is_logical();                           \
+         bool ours = !device_real(device) && frame_enter();            \
+         CUresult r = ours ? CUDA_SUCCESS : real(device_real(device)); \
+         if (ours)                                                     \
+             reset();                                                  \
+         else                                                          \
+             device_unbind_all();                                      \
+         if (logical && !r)                                            \
+             device_activate(device, false);                           \
+         return r;)
+PRIMARY_RESET(cuDevicePrimaryCtxReset)
+PRIMARY_RESET(cuDevicePrimaryCtxReset_v2)
 
 /* Pinned host memory: synchronises too, and is not device memory. */
 #define FREE_HOST(api, name)                            \

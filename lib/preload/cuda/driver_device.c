@@ -1,5 +1,5 @@
 /* driver_device.c - the driver's functions that take or give a device: logical devices for the program, also for CUDA
- * runtimes linked statically into it (device.h). cuMemCreate is in cuda_memory.c. */
+ * runtimes linked statically into it (device.h). cuMemCreate and resets are in cuda_memory.c. */
 #include <string.h>
 
 #include "preload/cuda/device.h"
@@ -12,7 +12,6 @@
 #undef cuDeviceTotalMem
 #undef cuDeviceGetUuid
 #undef cuDevicePrimaryCtxRelease
-#undef cuDevicePrimaryCtxReset
 #undef cuDevicePrimaryCtxSetFlags
 #undef cuMemPrefetchAsync
 #undef cuMemAdvise
@@ -92,18 +91,13 @@ PRISM_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice devi
     return r;
 }
 
-#define PRIMARY_END(name, ended)                 \
+#define RELEASE(name)                            \
     WRAP(DRV, name, (CUdevice device),           \
-         bool logical = device_is_logical();     \
          CUresult r = real(device_real(device)); \
          device_unbind_all();                    \
-         if (logical && !r && (ended))           \
-             device_activate(device, false);     \
          return r;)
-PRIMARY_END(cuDevicePrimaryCtxReset, true)
-PRIMARY_END(cuDevicePrimaryCtxReset_v2, true)
-PRIMARY_END(cuDevicePrimaryCtxRelease, false)
-PRIMARY_END(cuDevicePrimaryCtxRelease_v2, false)
+RELEASE(cuDevicePrimaryCtxRelease)
+RELEASE(cuDevicePrimaryCtxRelease_v2)
 
 #define CURRENT(name, parameters, arguments, change) \
     WRAP(DRV, name, parameters,                      \

@@ -353,6 +353,18 @@ static void act_reset(void)
     printf("reset\n");
 }
 
+/* As a runtime linked in statically does it, and goes on. */
+static void act_driver_reset(void)
+{
+    set_up();
+    put(1);
+    CHECK(ncclAllReduce(buffer, buffer, N, ncclFloat, ncclSum, comm, stream));
+    CHECK(cuDevicePrimaryCtxReset(0));
+    CHECK(cudaMalloc((void **)&buffer, sizeof host));
+    CHECK(ncclAllReduce(buffer, buffer, N, ncclFloat, ncclSum, comm, stream));
+    CHECK(cuDevicePrimaryCtxReset(0));
+}
+
 /* Larger than what is registered with CUDA at a time: every word comes through. */
 static void act_wide(void)
 {
@@ -557,7 +569,7 @@ int main(int argc, char **argv)
     } acts[] = {
         {"allreduce", act_allreduce}, {"group", act_group}, {"split", act_split}, {"fork", act_fork},
         {"connections", act_connections}, {"names", act_names}, {"newer", act_newer}, {"local", act_local}, {"large", act_large},
-        {"many", act_many}, {"store", act_store}, {"bad", act_bad}, {"plain", act_plain}, {"average", act_average}, {"reset", act_reset}, {"wide", act_wide}, {"beside_capture", act_beside_capture}, {"grow", act_grow},
+        {"many", act_many}, {"store", act_store}, {"bad", act_bad}, {"plain", act_plain}, {"average", act_average}, {"reset", act_reset}, {"driver_reset", act_driver_reset}, {"wide", act_wide}, {"beside_capture", act_beside_capture}, {"grow", act_grow},
         {"closed", act_closed}, {"narrow", act_narrow}, {"half", act_half}, {"threads", act_threads},
     };
     for (size_t i = 0; i < sizeof acts / sizeof *acts; i++)

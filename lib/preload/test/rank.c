@@ -430,13 +430,16 @@ static void host_goes_on_while_the_heap_grows(void **state)
 
 static void reset_frees_all(void **state)
 {
-    struct fake *f = fresh(PHASE_EMULATE);
-    f->world = 2;
-    RUN(f, 1, "reset");
-    assert_exit(&f->ranks[0], 0);
-    assert_int_equal(f->ranks[0].live_bytes, 0);
-    assert_int_equal(f->ranks[0].peak_bytes, 4000);
-    assert_true(f->ranks[0].bye);
+    static const char *const acts[] = {"reset", "driver_reset"};
+    for (int i = 0; i < 2; i++) {
+        struct fake *f = fresh(PHASE_EMULATE);
+        f->world = 2;
+        RUN(f, 1, acts[i]);
+        assert_exit(&f->ranks[0], 0);
+        assert_int_equal(f->ranks[0].live_bytes, 0);
+        assert_int_equal(f->ranks[0].peak_bytes, 4000);
+        assert_true(f->ranks[0].bye);
+    }
 }
 
 static void context_that_nobody_has_retained(void **state)

@@ -145,8 +145,13 @@ CUresult cuDevicePrimaryCtxReset(CUdevice device)
     struct sg_device *d = sg_device_get(device);
     if (!d)
         return CUDA_ERROR_INVALID_DEVICE;
-    if (d->primary)
+    if (d->primary) {
         sg_context_synchronize(d->primary);
+        pthread_mutex_lock(&sg_lock);
+        d->primary->retained = 0;
+        d->primary->active = false;
+        pthread_mutex_unlock(&sg_lock);
+    }
     return CUDA_SUCCESS;
 }
 

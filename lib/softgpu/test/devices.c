@@ -152,6 +152,10 @@ static void released(void)
     OK(cudaMalloc(&memory, 100));
     OK(cuCtxGetCurrent(&current));
     CHECK(current == context);
+    OK(cudaDeviceReset());
+    CHECK_IS(cuMemAlloc(&pointer, 100), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    OK(cudaMalloc(&memory, 100));
+    OK(cuMemAlloc(&pointer, 100));
 }
 IN_CHILD(released)
 
