@@ -10,11 +10,11 @@
 #include <stdint.h>
 
 #include "common/error.h"
+#include "trace/trace.h"
 
 enum conf_phase { CONF_AUTO, CONF_CAPTURE, CONF_CALIBRATE, CONF_EMULATE };
 enum conf_divergence { CONF_STOP, CONF_WARN };
 enum conf_switching { CONF_SWITCHING_AUTO, CONF_SWITCHING_OFF, CONF_SWITCHING_ON };
-enum conf_payload { CONF_FULL, CONF_CONTROL, CONF_NONE };
 
 struct fold;
 
@@ -28,7 +28,7 @@ struct conf {
     char *trace;            /* PRISM_TRACE: folder, absolute */
     uint32_t slices;        /* PRISM_SLICES: ranks calibrated: 0 = auto, UINT32_MAX = all, else that many a class */
     uint32_t iterations;    /* PRISM_ITERATIONS: capture ends after so many; 0 = when the program does */
-    enum conf_payload payload;
+    enum trace_payload payload; /* PRISM_PAYLOAD; UNSAID = not given, until phases.c knows the trace */
     char *network;          /* PRISM_NETWORK: profile file, or NULL */
     char *report;           /* PRISM_REPORT: extra copy of report.json, or NULL */
     char *library;          /* PRISM_LIBRARY: libprism.so */

@@ -149,6 +149,7 @@ struct daemon {
     struct graph *graph; /* being built (capture) or read (later phases) */
     struct coll_network *network; /* durations of operations in the full job */
     uint32_t trace_nodes;         /* nodes that captured the trace: payload files */
+    enum trace_payload trace_payload; /* what these hold (not UNSAID) */
     struct prism_error failure; /* first failure of this phase */
     int program_exit;           /* exit code of the program when it failed, or -1 */
 };

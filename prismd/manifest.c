@@ -48,6 +48,7 @@ void manifest_fill(const struct conf *c, struct trace_manifest *m)
     m->world = c->world;
     m->gpus_per_node = c->gpus_per_node;
     m->nodes = c->nodes;
+    m->payload = c->payload;
     m->sandbox = malloc(c->nsandbox * sizeof *m->sandbox);
     memcpy(m->sandbox, c->sandbox, c->nsandbox * sizeof *m->sandbox);
     m->nsandbox = c->nsandbox;

@@ -1,7 +1,8 @@
 /* phase_message.h - LINK_PHASE: what the coordinator tells all nodes at the beginning of a phase.
  *
  * u32 phase, u32 transport, string host and u32 port of the store, u32 1 = read the graph again, u32 exit code and string why this
- * step may not be captured (0 = it may), string the trace's folder, u32 nodes that captured it, u32 n, n times u32 rank that runs,
+ * step may not be captured (0 = it may), string the trace's folder, u32 nodes that captured it, u32 what its payloads hold and u32 what
+ * is delivered of that, or captured (enum trace_payload, not UNSAID; both the same in capture), u32 n, n times u32 rank that runs,
  * ascending.
  */
 #ifndef PRISM_PRISMD_PHASE_MESSAGE_H
@@ -9,6 +10,7 @@
 
 #include "common/bytes.h"
 #include "proto/message.h"
+#include "trace/trace.h"
 
 struct phase_message {
     enum msg_phase kind;
@@ -19,6 +21,7 @@ struct phase_message {
     int refusal;
     char *refused, *trace;
     uint32_t trace_nodes;
+    enum trace_payload trace_payload, payload;
     uint32_t *live;
     uint32_t nlive;
 };

@@ -114,6 +114,8 @@ static void on_phase(struct daemon *d, uint32_t from, struct bytes_reader *b)
         return;
     }
     d->trace_nodes = m.trace_nodes;
+    d->trace_payload = m.trace_payload;
+    d->conf->payload = m.payload;
     if (*m.refused)
         prism_error_set(&d->refusal, m.refusal, "%s", m.refused);
     d->refusal.code = m.refusal;
@@ -216,6 +218,8 @@ static int run_phase(struct daemon *d, enum msg_phase kind, enum msg_transport t
                               .refused = d->refusal.text,
                               .trace = d->conf->trace,
                               .trace_nodes = kind == PHASE_CAPTURE ? d->conf->nodes : lead.manifest.nodes,
+                              .trace_payload = lead.manifest.payload ? lead.manifest.payload : TRACE_PAYLOAD_FULL,
+                              .payload = d->conf->payload,
                               .live = (uint32_t *)(uintptr_t)live,
                               .nlive = nlive};
     phase_message_put(&m, &b);
@@ -530,6 +534,10 @@ static int run_all(struct daemon *d)
     bool have = lead.manifest.complete && c->phase != CONF_CAPTURE;
     if (have && folding_agree(d->conf, &lead.manifest, &err))
         return daemon_fail(d, err.code, "%s", err.text);
+    if (have && trace_payload_agree(&lead.manifest, c->trace, &d->conf->payload, &err))
+        return daemon_fail(d, err.code, "%s", err.text);
+    if (!d->conf->payload)
+        d->conf->payload = TRACE_PAYLOAD_FULL;
     if (assist_check(c, have ? &lead.manifest : NULL, &err))
         return daemon_fail(d, err.code, "%s", err.text);
     if (!have)

@@ -5,7 +5,7 @@ PRELOAD_CFLAGS := -Ilib/abi -ftls-model=initial-exec
 PRELOAD_SOURCES := container.c environment.c finish.c frame.c launcher.c lookup.c main.c names.c real.c session.c socket.c store_port.c \
 	$(addprefix cuda/,cuda_device.c cuda_events.c cuda_first.c cuda_launch.c cuda_load.c cuda_memory.c cuda_sync.c cuda_vmm.c device.c driver_device.c nvml.c) \
 	$(addprefix nccl/,comm.c group.c local.c nccl_api.c nccl_more.c shrunk.c) \
-	$(addprefix gate/,early.c gate.c gate_capture.c gate_kernel.c gate_nccl.c gate_paced.c heap.c slots.c streams.c) \
+	$(addprefix gate/,early.c gate.c gate_capture.c gate_fill.c gate_kernel.c gate_nccl.c gate_paced.c heap.c slots.c streams.c) \
 	$(addprefix nodes/,blocked.c events.c node.c sync.c times.c) \
 	$(addprefix memory/,grant.c lanes.c load.c memory.c park.c physical.c queue.c residence.c room.c switch.c vmm.c vmm_async.c vmm_program.c)
 $(eval $(call shared_library,libprism.so,lib/preload,$(PRELOAD_SOURCES),coll proto common,-Wl$(preload_comma)--version-script=lib/preload/libprism.map -Wl$(preload_comma)-soname$(preload_comma)libprism.so -Wl$(preload_comma)-z$(preload_comma)defs -ldl,$(PRELOAD_CFLAGS)))
@@ -39,6 +39,10 @@ $(B)/test/preload_switching: | $(B)/test/preload_switched $(LIB)/libprism.so
 $(eval $(call test_program,gpu_vmm,tests/gpu,vmm.c,proto,-ldl,-Ilib/abi -I.))
 $(eval $(call unit_test,preload_symbols,lib/preload/test,symbols.c,,-ldl,-Ilib/abi))
 $(B)/test/preload_symbols: | $(LIB)/libprism.so $(LIB)/softgpu/libnccl.so
+# preload_controlled is emulated in control mode.
+$(eval $(call test_program,preload_controlled,lib/preload/test,controlled.c,,-L$(LIB)/softgpu -lnccl -lcudart -lcuda -ldl,-Ilib/abi))
+$(eval $(call unit_test,preload_control,lib/preload/test,control.c fake_prismd.c,coll proto common,,-Ilib/abi))
+$(B)/test/preload_control: | $(B)/test/preload_controlled $(LIB)/libprism.so
 # The same objects as the library's, without CUDA behind them.
 $(eval $(call unit_test,preload_heap,lib/preload/test,heap.c,proto,))
 $(B)/test/preload_heap: $(call objects,lib/preload,gate/heap.c gate/slots.c)

@@ -18,7 +18,7 @@
 
 #include <stdint.h>
 
-#define MSG_VERSION 3u
+#define MSG_VERSION 4u
 #define MSG_MAX     (192u * 1024u) /* largest datagram; a group of more parts is sent as NODE + PARTS messages */
 #define MSG_KEY_LEN 32             /* hexadecimal digits of PRISM_KEY */
 #define MSG_UID_LEN 128            /* ncclUniqueId */
@@ -70,6 +70,9 @@ struct msg_welcome {
     uint32_t seat;         /* of this rank on the board */
     uint64_t region_size;
     uint64_t staging;      /* bytes of its heap that groups in flight take before later ones wait for them */
+    uint32_t control;      /* 1, not in capture: results that control mode does not keep (coll/synthetic.h) are not delivered: the preload
+                              library fills them on the device */
+    uint32_t unused;
 };
 
 /* Communicators. `comm` is the rank's own number: 0, 1, 2 … in order of creation (it names the communicator across
@@ -138,7 +141,7 @@ struct msg_part {
     uint8_t op;       /* enum prism_op (coll/types.h) */
     uint8_t datatype; /* ncclDataType_t */
     uint8_t redop;    /* ncclRedOp_t of the base operation; PreMulSum as COLL_REDOP_PREMUL with scalar below */
-    uint8_t unused;
+    uint8_t synthetic; /* 1: the rank fills the result itself, out_bytes is 0 (msg_welcome.control) */
     int32_t peer;   /* send: destination, recv: source, rooted ops: root; else -1 */
     uint64_t count; /* as in the NCCL call */
     uint64_t in_offset, in_bytes;

@@ -41,6 +41,36 @@ void trace_manifest_clear(struct trace_manifest *m)
     *m = (struct trace_manifest){0};
 }
 
+/* ---- What payloads hold ---- */
+
+static const char *const payload_names[] = {NULL, "full", "control", "none"};
+
+const char *trace_payload_name(enum trace_payload p)
+{
+    return payload_names[p];
+}
+
+enum trace_payload trace_payload_of(const char *name)
+{
+    int p = TRACE_PAYLOAD_NONE;
+    while (p && (!name || strcmp(name, payload_names[p])))
+        p--;
+    return (enum trace_payload)p;
+}
+
+int trace_payload_agree(const struct trace_manifest *m, const char *dir, enum trace_payload *payload, struct prism_error *err)
+{
+    enum trace_payload has = m->payload ? m->payload : TRACE_PAYLOAD_FULL;
+    if (*payload && *payload < has)
+        return prism_error_set(err, PRISM_EXIT_TRACE,
+                               "the trace %s was captured with --prism-payload=%s and has no more than that, so --prism-payload=%s cannot be "
+                               "delivered from it; leave the option out, or capture again into another --prism-trace",
+                               dir, payload_names[has], payload_names[*payload]);
+    if (!*payload)
+        *payload = has;
+    return 0;
+}
+
 /* ---- Writing ---- */
 
 /* JSON strings are UTF-8; a byte string that is not goes in as an array of its bytes. */
@@ -84,6 +114,8 @@ static json_t *manifest_to_json(const struct trace_manifest *m)
     json_object_set_new(j, "gpus_per_node", json_integer(m->gpus_per_node));
     json_object_set_new(j, "nodes", json_integer(m->nodes));
     json_object_set_new(j, "iterations", json_integer(m->iterations));
+    if (m->payload)
+        json_object_set_new(j, "payload", json_string(trace_payload_name(m->payload)));
     json_object_set_new(j, "sandbox", numbers_to_json(m->sandbox, m->nsandbox));
     if (m->fold) {
         json_object_set_new(j, "layout", json_string(m->layout ? m->layout : ""));
@@ -207,6 +239,13 @@ static void get_sandbox(struct reading *r, struct trace_manifest *m)
     }
 }
 
+static void get_payload(struct reading *r, struct trace_manifest *m)
+{
+    const json_t *v = json_object_get(r->json, "payload");
+    m->payload = trace_payload_of(json_string_value(v));
+    member(r, "payload", !v || m->payload, v);
+}
+
 static const char *manifest_from_json(const json_t *json, struct trace_manifest *m)
 {
     struct reading r = {json, NULL};
@@ -219,6 +258,7 @@ static const char *manifest_from_json(const json_t *json, struct trace_manifest 
     m->gpus_per_node = get_number(&r, "gpus_per_node");
     m->nodes = get_number(&r, "nodes");
     m->iterations = get_number(&r, "iterations");
+    get_payload(&r, m);
     get_sandbox(&r, m);
     if (json_object_get(json, "fold")) {
         m->layout = get_string(&r, "layout");
@@ -250,10 +290,10 @@ int trace_manifest_parse(const char *path, const void *data, size_t len, struct 
     int rc = 0;
     if (!format || strcmp(format, "prism-trace"))
         rc = damaged(path, "not a manifest of a Prism trace", err);
-    else if (version != TRACE_VERSION)
+    else if (version < 1 || version > TRACE_VERSION)
         rc = prism_error_set(
             err, PRISM_EXIT_TRACE,
-            "%s is of trace version %lld, this Prism reads version %d; capture again, or use the Prism "
+            "%s is of trace version %lld, this Prism reads versions 1 to %d; capture again, or use the Prism "
             "that made it",
             path, (long long)version, TRACE_VERSION);
     else {

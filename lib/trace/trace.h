@@ -19,7 +19,20 @@
 
 #include "common/error.h"
 
-#define TRACE_VERSION 1
+#define TRACE_VERSION 2 /* written; 1 is read too: it does not say what its payloads hold */
+
+/* What payloads hold: the bytes of every part, those that control mode keeps (coll/synthetic.h), or there are none. In ascending
+ * order of what is missing. Also what a user asks for. */
+enum trace_payload {
+    TRACE_PAYLOAD_UNSAID, /* in a manifest, of an earlier version: every part is there, in control mode synthetic; asked for: what there is */
+    TRACE_PAYLOAD_FULL,
+    TRACE_PAYLOAD_CONTROL,
+    TRACE_PAYLOAD_NONE
+};
+/* "full", "control", "none"; NULL for UNSAID. */
+const char *trace_payload_name(enum trace_payload p);
+/* UNSAID for NULL and other text. */
+enum trace_payload trace_payload_of(const char *name);
 
 struct trace_manifest {
     uint32_t version;
@@ -28,6 +41,7 @@ struct trace_manifest {
     bool complete;       /* capture ended well */
     bool calibrated;
     uint32_t iterations; /* recorded */
+    enum trace_payload payload;
     uint32_t *sandbox;   /* owned; sandbox set named at capture: payload sums are exact for it */
     uint32_t nsandbox;
     char *layout, *fold; /* owned; a folded capture: as the options were; else NULL. Not in traces of earlier versions */
@@ -47,6 +61,9 @@ int trace_manifest_read(const char *dir, struct trace_manifest *m, struct prism_
 /* The same from memory; path is for messages only. */
 int trace_manifest_parse(const char *path, const void *data, size_t len, struct trace_manifest *m,
                          struct prism_error *err);
+/* What calibration and emulation deliver: *payload as asked for, or, if that is UNSAID, as the trace has it. Error
+ * (PRISM_EXIT_TRACE) if more is asked for than it has. */
+int trace_payload_agree(const struct trace_manifest *m, const char *dir, enum trace_payload *payload, struct prism_error *err);
 /* xxHash64 of argv and, if argv[0] is found (PATH), the file's bytes: 16 hex digits, malloc'ed. */
 char *trace_program_id(char *const *argv);
 /* Error (PRISM_EXIT_TRACE) unless the manifest is of this program and world, and complete. */

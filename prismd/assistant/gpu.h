@@ -16,7 +16,8 @@
         F(cuMemFree) F(cuMemAllocHost) F(cuMemFreeHost) F(cuMemcpyHtoDAsync) F(cuStreamCreate)               \
             F(cuStreamDestroy) F(cuStreamSynchronize) F(cuStreamWaitEvent) F(cuEventCreate) F(cuEventRecord) \
                 F(cuEventSynchronize) F(cuEventDestroy) F(cuEventElapsedTime) F(cuStreamWaitValue32)  \
-                    F(cuMemHostRegister) F(cuMemHostGetDevicePointer) F(cuMemGetInfo) F(cuMemcpyDtoDAsync)
+                    F(cuMemHostRegister) F(cuMemHostGetDevicePointer) F(cuMemGetInfo) F(cuMemcpyDtoDAsync) \
+                        F(cuMemsetD8Async)
 #define GPU_NCCL_FUNCTIONS(F)                                                                                \
     F(GetUniqueId)                                                                                           \
     F(CommInitRank) F(CommDestroy) F(GroupStart) F(GroupEnd) F(AllReduce) F(Reduce) F(Broadcast) F(Send)     \

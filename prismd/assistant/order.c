@@ -27,6 +27,8 @@ static const char *segments_fault(const struct order_run *o)
         const struct order_segment *s = &order_segments(o)[i];
         if (s->to < end || !within(s->to, s->bytes, o->payload_bytes) || s->from > UINT64_MAX - s->bytes)
             return "a stretch outside its payload";
+        if (s->key.role == ORDER_SYNTHETIC && (s->key.comm >= COLL_DATATYPES || s->from))
+            return "a pattern of no datatype";
         end = s->to + s->bytes;
     }
     return NULL;

@@ -22,6 +22,7 @@
 #define ORDER_NO_GATE   UINT32_MAX
 #define ORDER_NO_TAG    UINT32_MAX
 #define ORDER_BYTES_MAX (1ull << 40) /* of an order's payload, and of its scratch */
+#define ORDER_SYNTHETIC 0u /* role of a stretch that is not recorded: the pattern of coll/synthetic.h, of the datatype `comm`; `from` is 0 */
 
 enum order_type {
     /* prismd -> assistant */
@@ -51,7 +52,7 @@ struct order_create {
     /* char library[]: libnccl.so.2 as the program has it, NUL-terminated; empty = by name */
 };
 
-/* A stretch of a recorded payload and its place in the order's payload. What no segment covers is zero. */
+/* A stretch of a recorded payload, or of the synthetic pattern, and its place in the order's payload. What no segment covers is zero. */
 struct order_segment {
     struct payload_key key;
     uint64_t from, to, bytes;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "coll/synthetic.h"
 #include "common/error.h"
 #include "prismd/assistant/answer.h"
 
@@ -24,7 +25,7 @@ struct ring_place {
     struct order_segment *segments; /* owned */
     uint32_t nsegments;
     uint64_t bytes;
-    void *host; /* pinned */
+    void *host; /* pinned: what segments bring, one behind the other */
     size_t host_size;
     struct gpu_buffer device;
     CUevent loaded, used;
@@ -54,6 +55,17 @@ static void grow_host(struct ring_place *p, size_t size)
     GPU_MUST(gpu_cu(cuMemAllocHost)(&p->host, p->host_size));
 }
 
+static bool is_synthetic(const struct order_segment *s)
+{
+    return s->key.role == ORDER_SYNTHETIC;
+}
+
+/* Bytes of host memory for it: of the pattern a block, which the device doubles. */
+static uint64_t host_bytes(const struct order_segment *s)
+{
+    return is_synthetic(s) && s->bytes > COLL_SYNTHETIC_BLOCK ? COLL_SYNTHETIC_BLOCK : s->bytes;
+}
+
 /* Payloads are compressed as a whole: one that is only needed in part passes through `whole`. */
 static void read_segments(struct ring *r, struct ring_place *p)
 {
@@ -62,6 +74,11 @@ static void read_segments(struct ring *r, struct ring_place *p)
     const struct payload_key *held = NULL;
     for (uint32_t i = 0; i < p->nsegments; i++) {
         const struct order_segment *s = &p->segments[i];
+        if (is_synthetic(s)) {
+            coll_synthetic_fill(to, host_bytes(s), (int)s->key.comm);
+            to += host_bytes(s);
+            continue;
+        }
         int64_t size = payload_reader_size(r->payloads, s->key);
         if (size < 0 || (uint64_t)size < s->from + s->bytes)
             answer_failed(PRISM_EXIT_TRACE,
@@ -81,20 +98,34 @@ static void read_segments(struct ring *r, struct ring_place *p)
                 answer_failed(err.code, "%s", err.text);
         }
         if (!direct)
-            memcpy(to + s->to, whole + s->from, s->bytes);
-        else if (payload_reader_get(r->payloads, s->key, to + s->to, (size_t)size, &err) < 0)
+            memcpy(to, whole + s->from, s->bytes);
+        else if (payload_reader_get(r->payloads, s->key, to, (size_t)size, &err) < 0)
             answer_failed(err.code, "%s", err.text);
+        to += s->bytes;
     }
     free(whole);
 }
 
-static void clear_gaps(struct ring_place *p)
+/* Segments that follow each other on the device, as they do in host memory, go in one copy. */
+static void bring_segments(struct ring *r, const struct ring_place *p)
 {
-    uint64_t covered = 0;
-    for (uint32_t i = 0; i < p->nsegments; i++)
-        covered += p->segments[i].bytes;
-    if (covered < p->bytes)
-        memset(p->host, 0, p->bytes);
+    const uint8_t *from = p->host;
+    for (uint32_t i = 0; i < p->nsegments; i++) {
+        const struct order_segment *s = &p->segments[i];
+        CUdeviceptr to = p->device.device + s->to;
+        uint64_t done = host_bytes(s);
+        while (!is_synthetic(s) && i + 1 < p->nsegments && !is_synthetic(s + 1) && s->to + s->bytes == s[1].to) {
+            done += s[1].bytes;
+            s++;
+            i++;
+        }
+        GPU_MUST(gpu_cu(cuMemcpyHtoDAsync)(to, from, done, r->copies));
+        from += done;
+        for (uint64_t n; is_synthetic(s) && done < s->bytes; done += n) {
+            n = done < s->bytes - done ? done : s->bytes - done;
+            GPU_MUST(gpu_cu(cuMemcpyDtoDAsync)(to + done, to, n, r->copies));
+        }
+    }
 }
 
 /* Without the lock; the place is LOADING or TAKEN. */
@@ -103,11 +134,17 @@ static void load(struct ring *r, struct ring_place *p)
     if (p->was_used)
         GPU_MUST(gpu_cu(cuEventSynchronize)(p->used));
     p->was_used = false;
-    grow_host(p, p->bytes);
+    uint64_t covered = 0, host = 0;
+    for (uint32_t i = 0; i < p->nsegments; i++) {
+        covered += p->segments[i].bytes;
+        host += host_bytes(&p->segments[i]);
+    }
+    grow_host(p, host);
     gpu_buffer_grow(&p->device, p->bytes);
-    clear_gaps(p);
+    if (covered < p->bytes)
+        GPU_MUST(gpu_cu(cuMemsetD8Async)(p->device.device, 0, p->bytes, r->copies));
     read_segments(r, p);
-    GPU_MUST(gpu_cu(cuMemcpyHtoDAsync)(p->device.device, p->host, p->bytes, r->copies));
+    bring_segments(r, p);
     GPU_MUST(gpu_cu(cuEventRecord)(p->loaded, r->copies));
 }
 

@@ -1,4 +1,5 @@
-/* ring.h - payloads of one communicator, read ahead: disk to pinned memory to the device.
+/* ring.h - payloads of one communicator, read ahead: disk to pinned memory to the device. What is synthetic, or zero, is made on the
+ * device.
  *
  * A loader thread fills places in the order in which payloads were foreseen; ring_take finds the one that an
  * order wants, by the list of its segments. A place's memory is used again once the calls that read it have

@@ -274,9 +274,9 @@ static struct live *recorded_of(struct daemon *d, uint32_t world)
 
 /* Calibration wants real communication's time and load only: what ranks read is the recorded result, which is put over
  * what came (preload/gate/gate_nccl.c). The sums that a trace has are of one sandbox set, and a slice is another one. */
-static bool brings_payloads(const struct daemon *d)
+static struct shrink_payloads payloads(const struct daemon *d)
 {
-    return d->conf->payload != CONF_NONE && d->phase != PHASE_CALIBRATE;
+    return (struct shrink_payloads){d->trace_payload, d->phase == PHASE_CALIBRATE ? TRACE_PAYLOAD_NONE : d->conf->payload};
 }
 
 /* The order for groups that are armed together, into out. */
@@ -295,7 +295,7 @@ static int make_order(struct daemon *d, struct comm *c, struct arming_group *con
         g[m].live = groups[m];
         g[m].recorded = node < 0 ? NULL : &d->graph->ranks[s->worlds[m]].nodes[node];
     }
-    int rc = shrink_order(c->shrink, g, brings_payloads(d), out, &c->changed, &err);
+    int rc = shrink_order(c->shrink, g, payloads(d), out, &c->changed, &err);
     if (rc)
         daemon_fail(d, err.code, "rank %u: %s", s->worlds[0], err.text);
     free(g);

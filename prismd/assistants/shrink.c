@@ -7,6 +7,7 @@
 
 #include "coll/plan.h"
 #include "coll/reduce.h"
+#include "coll/synthetic.h"
 #include "prismd/assistant/order.h"
 
 #define ALIGN     256u  /* of each operation's payload within an order */
@@ -155,7 +156,8 @@ struct shrink_volume shrink_part_volume(struct shrink *s, int member, const stru
 struct build {
     struct shrink *s;
     const struct shrink_group *groups;
-    bool payloads, changed;
+    struct shrink_payloads payloads;
+    bool changed;
     struct bytes segments, calls;
     uint64_t payload_bytes, scratch_bytes;
 };
@@ -177,13 +179,15 @@ static uint64_t output_bytes(const struct build *b, int member, const struct gra
            coll_datatype_size(p->datatype);
 }
 
-/* Where a part's output begins in what the member is recorded to have received in the group. */
+/* Where a part's output begins in the payload of what the member is recorded to have received in the group. */
 static uint64_t output_offset(const struct build *b, int member, uint32_t part)
 {
     const struct graph_part *parts = recorded_parts(b, member);
     uint64_t at = 0;
-    for (uint32_t i = 0; i < part; i++)
-        at += output_bytes(b, member, &parts[i]);
+    for (uint32_t i = 0; i < part; i++) {
+        uint64_t bytes = output_bytes(b, member, &parts[i]);
+        at += b->payloads.hold == TRACE_PAYLOAD_CONTROL ? coll_synthetic_kept(parts[i].datatype, bytes) : bytes;
+    }
     return at;
 }
 
@@ -195,7 +199,7 @@ static int64_t recorded_part(const struct build *b, int member, const struct gra
     const struct graph_part *parts = recorded_parts(b, member), *p = &live[part];
     uint32_t before = 0;
     for (uint32_t i = 0; i < part; i++)
-        before += live[i].op == p->op && live[i].peer == p->peer;
+        before += live[i].op == p->op && live[i].peer == p->peer && live[i].datatype == p->datatype;
     for (uint32_t i = 0; n && i < n->nparts; i++)
         if (parts[i].op == p->op && parts[i].peer == p->peer && parts[i].datatype == p->datatype && !before--)
             return i;
@@ -205,7 +209,7 @@ static int64_t recorded_part(const struct build *b, int member, const struct gra
 static void segment(struct build *b, struct payload_key key, uint64_t from, uint64_t to, uint64_t bytes)
 {
     struct order_segment s = {key, from, to, bytes}, *last = NULL;
-    if (!b->payloads || !bytes)
+    if (b->payloads.bring == TRACE_PAYLOAD_NONE || !bytes)
         return;
     if (b->segments.len)
         last = (struct order_segment *)(void *)(b->segments.data + b->segments.len - sizeof s);
@@ -214,6 +218,19 @@ static void segment(struct build *b, struct payload_key key, uint64_t from, uint
         last->bytes += bytes;
     else
         bytes_put(&b->segments, &s, sizeof s);
+}
+
+/* In control mode large floating-point data is what the assistant makes of nothing; whole: bytes that are recorded of what the stretch
+ * is cut out of. */
+static bool is_synthetic(const struct build *b, int datatype, uint64_t whole)
+{
+    return b->payloads.bring == TRACE_PAYLOAD_CONTROL && !coll_synthetic_keeps(datatype, whole);
+}
+
+static void synthetic(struct build *b, int datatype, uint64_t recorded, uint64_t to, uint64_t live)
+{
+    b->changed |= recorded != live;
+    segment(b, (struct payload_key){.comm = (uint32_t)datatype, .role = ORDER_SYNTHETIC}, 0, to, live);
 }
 
 /* A stretch of `units` per unit of count: recorded with one count, needed with another. */
@@ -238,14 +255,18 @@ static void collective_piece(struct build *b, const struct coll_piece *p, const 
     const struct graph_part *recorded = &recorded_parts(b, member)[at];
     struct payload_key key = {b->s->worlds[member], b->s->comms[member], b->groups[member].ordinal,
                               PAYLOAD_OUTPUT};
-    uint64_t base = 0, units = p->input_offset / count;
+    uint64_t base = 0, units = p->input_offset / count, whole = output_bytes(b, member, recorded);
     if (p->kind == COLL_PIECE_SUM) {
         key.role = PAYLOAD_CONTRIBUTION + (uint32_t)at;
+        whole = coll_input_count(recorded->op, recorded->count, 0, recorded->peer, b->s->size) * size;
     } else {
         base = output_offset(b, member, (uint32_t)at);
         units = p->output_offset / count;
     }
-    stretch(b, key, base, units, recorded->count * size, to, p->count * size);
+    if (is_synthetic(b, p->datatype, whole))
+        synthetic(b, p->datatype, recorded->count * size, to, p->count * size);
+    else
+        stretch(b, key, base, units, recorded->count * size, to, p->count * size);
 }
 
 static void message_piece(struct build *b, const struct coll_piece *p, uint64_t to)
@@ -264,8 +285,11 @@ static void message_piece(struct build *b, const struct coll_piece *p, uint64_t 
     }
     struct payload_key key = {b->s->worlds[member], b->s->comms[member], b->groups[member].ordinal,
                               PAYLOAD_OUTPUT};
-    stretch(b, key, output_offset(b, member, (uint32_t)at), 0,
-            output_bytes(b, member, &recorded_parts(b, member)[at]), to, bytes);
+    uint64_t recorded = output_bytes(b, member, &recorded_parts(b, member)[at]);
+    if (is_synthetic(b, p->datatype, recorded))
+        synthetic(b, p->datatype, recorded, to, bytes);
+    else
+        stretch(b, key, output_offset(b, member, (uint32_t)at), 0, recorded, to, bytes);
 }
 
 static uint64_t scalar_of(const struct coll_plan *plan, int datatype)
@@ -423,7 +447,7 @@ static int check_bytes(const struct build *b, struct prism_error *err)
     return 0;
 }
 
-int shrink_order(struct shrink *s, const struct shrink_group *groups, bool payloads, struct bytes *out,
+int shrink_order(struct shrink *s, const struct shrink_group *groups, struct shrink_payloads payloads, struct bytes *out,
                  bool *changed, struct prism_error *err)
 {
     struct build b = {.s = s, .groups = groups, .payloads = payloads};

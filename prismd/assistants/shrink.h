@@ -9,6 +9,7 @@
 #include "common/bytes.h"
 #include "graph/graph.h"
 #include "prismd/assistants/arming.h"
+#include "trace/trace.h"
 
 struct live;
 struct shrink_plan;
@@ -39,11 +40,16 @@ struct shrink_group {
     uint32_t ordinal;                  /* of the recorded one */
 };
 
+/* What the trace's payloads hold and what is brought of it (not UNSAID): NONE = everything is zero; CONTROL = what control mode does
+ * not keep is synthetic, made by the assistant. */
+struct shrink_payloads {
+    enum trace_payload hold, bring;
+};
+
 /* What the assistant does for these groups (one a member): appends a struct order_run with its segments and
- * calls to `out`, type and communicator set. payloads: false = none are kept, everything is zero. *changed:
- * sizes are not the recorded ones (data is cut, or zero where there is too little). -1 with err: an operation
- * that has no plan. */
-int shrink_order(struct shrink *s, const struct shrink_group *groups, bool payloads, struct bytes *out,
+ * calls to `out`, type and communicator set. *changed: sizes are not the recorded ones (data is cut, or zero where there is too
+ * little). -1 with err: an operation that has no plan. */
+int shrink_order(struct shrink *s, const struct shrink_group *groups, struct shrink_payloads payloads, struct bytes *out,
                  bool *changed, struct prism_error *err);
 
 /* Bytes through the member's links, both directions: really, and in the full communicator's rings. */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "coll/synthetic.h"
 #include "coll/types.h"
 #include "common/log.h"
 #include "prismd/capture/channel.h"
@@ -14,42 +15,37 @@
 #include "prismd/capture/record.h"
 #include "prismd/capture/registry.h"
 #include "prismd/ranks/sched.h"
-#include "prismd/capture/synthetic.h"
 #include "prismd/gates/watch.h"
 #include "trace/payload.h"
 
 static struct payload_writer *payloads;
 static struct bytes gathered; /* outputs of a group of several parts */
 
-/* A part's output as it is kept: in control mode large floating-point data is synthetic. */
-static void put_part(const struct daemon *d, struct bytes *all, const struct msg_part *p, const uint8_t *region)
+uint64_t capture_kept(const struct daemon *d, int datatype, uint64_t bytes)
 {
-    if (d->conf->payload == CONF_CONTROL && !synthetic_keeps(p->datatype, p->out_bytes)) {
-        synthetic_fill(bytes_reserve(all, p->out_bytes), p->out_bytes, p->datatype);
-        all->len += p->out_bytes;
-        return;
-    }
-    bytes_put(all, region + p->out_offset, p->out_bytes);
+    if (d->conf->payload == TRACE_PAYLOAD_NONE)
+        return 0;
+    return d->conf->payload == TRACE_PAYLOAD_CONTROL ? coll_synthetic_kept(datatype, bytes) : bytes;
 }
 
-/* Everything the group received, part after part: what emulation delivers. */
+/* Everything the group received, part after part: what emulation delivers. In control mode the parts that it keeps; a group
+ * of which nothing is kept has no payload, and the graph tells that from one that is lost. */
 static int keep_output(struct daemon *d, const struct group *g)
 {
     struct payload_key key = {g->rank->number, g->comm, g->ordinal, PAYLOAD_OUTPUT};
     struct prism_error err = {0};
     const uint8_t *region = g->rank->region;
-    if (d->conf->payload == CONF_NONE)
-        return 0;
     /* The common case needs no copy. */
-    if (g->nparts == 1 && d->conf->payload == CONF_FULL) {
+    if (g->nparts == 1) {
         const struct msg_part *p = &g->parts[0];
-        if (p->out_bytes && payload_writer_put(payloads, key, region + p->out_offset, p->out_bytes, &err))
+        uint64_t bytes = capture_kept(d, p->datatype, p->out_bytes);
+        if (bytes && payload_writer_put(payloads, key, region + p->out_offset, bytes, &err))
             return daemon_fail(d, err.code, "%s", err.text);
         return 0;
     }
     bytes_clear(&gathered);
     for (uint32_t i = 0; i < g->nparts; i++)
-        put_part(d, &gathered, &g->parts[i], region);
+        bytes_put(&gathered, region + g->parts[i].out_offset, capture_kept(d, g->parts[i].datatype, g->parts[i].out_bytes));
     if (gathered.len && payload_writer_put(payloads, key, gathered.data, gathered.len, &err))
         return daemon_fail(d, err.code, "%s", err.text);
     return 0;

@@ -14,5 +14,7 @@ extern const struct phase_ops capture_ops;
 int capture_begin(struct daemon *d, struct prism_error *err);
 /* ok: finish the payload files, else remove them. */
 int capture_end(struct daemon *d, bool ok, struct prism_error *err);
+/* How many bytes of a part, or of a sum, the trace keeps by PRISM_PAYLOAD: all or none. */
+uint64_t capture_kept(const struct daemon *d, int datatype, uint64_t bytes);
 
 #endif

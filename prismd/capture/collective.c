@@ -10,11 +10,11 @@
 #include "coll/share.h"
 #include "coll/types.h"
 #include "common/scratch.h"
+#include "prismd/capture/capture.h"
 #include "prismd/folding/folding.h"
 #include "prismd/folding/folding_spread.h"
 #include "prismd/link/link.h"
 #include "prismd/place.h"
-#include "prismd/capture/synthetic.h"
 #include "trace/payload.h"
 
 /* All-reduces of so many members are summed node by node: one message a node each way, and no node ever has the inputs of other
@@ -277,13 +277,11 @@ static void *combine_once(struct daemon *d, const struct collective *c, const vo
     return out;
 }
 
-static int keep_sum(struct daemon *d, const struct collective *c, uint32_t leader, void *sum, size_t bytes)
+static int keep_sum(struct daemon *d, const struct collective *c, uint32_t leader, const void *sum, size_t bytes)
 {
     const struct entry *e = &c->entries[leader];
     struct payload_key key = {(uint32_t)world_rank(d, c, leader), e->comm, e->ordinal, PAYLOAD_CONTRIBUTION + e->part};
     struct prism_error err = {0};
-    if (d->conf->payload == CONF_CONTROL && !synthetic_keeps(e->what.datatype, bytes))
-        synthetic_fill(sum, bytes, e->what.datatype);
     return payload_writer_put(payload_file, key, sum, bytes, &err) ? daemon_fail(d, err.code, "%s", err.text) : 0;
 }
 
@@ -298,7 +296,9 @@ static int keep_contribution(struct daemon *d, const struct collective *c, const
                              const struct coll_premul *scalars)
 {
     const struct msg_part *w = &c->entries[c->first].what;
-    if (!coll_op_is_reduction(w->op) || d->conf->payload == CONF_NONE)
+    uint64_t count = coll_input_count(w->op, w->count, 0, w->peer, (int)c->size);
+    size_t bytes = count * coll_datatype_size(w->datatype);
+    if (!coll_op_is_reduction(w->op) || !capture_kept(d, w->datatype, bytes))
         return 0;
     int leader = -1, nvirtual = 0;
     const void **some = malloc(c->size * sizeof *some);
@@ -314,8 +314,6 @@ static int keep_contribution(struct daemon *d, const struct collective *c, const
         }
     int rc = 0;
     if (leader >= 0 && nvirtual) {
-        uint64_t count = coll_input_count(w->op, w->count, 0, w->peer, (int)c->size);
-        size_t bytes = count * coll_datatype_size(w->datatype);
         void *sum = scratch_of(&sum_scratch, bytes);
         /* An average is of the whole group: the sum is kept, the division is the shrunk operation's. */
         int redop = w->redop == COLL_REDOP_AVG ? COLL_REDOP_SUM : w->redop;
@@ -337,7 +335,7 @@ static int keep_summed_contribution(struct daemon *d, const struct collective *c
     size_t bytes = c->entries[c->first].what.out_bytes;
     while (leader < c->size && !is_sandbox(d, c, leader))
         leader++;
-    if (leader == c->size || d->conf->payload == CONF_NONE)
+    if (leader == c->size || !capture_kept(d, c->entries[c->first].what.datatype, bytes))
         return 0;
     void *sum = scratch_of(&sum_scratch, bytes);
     return accumulate(d, c, true, sum) ? keep_sum(d, c, leader, sum, bytes) : 0;

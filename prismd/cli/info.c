@@ -138,15 +138,22 @@ static json_t *info_json(const struct trace_manifest *m, const struct graph *g, 
         if (t->by_op[op])
             json_object_set_new(ops, prism_op_name(op), json_integer((json_int_t)t->by_op[op]));
     return json_pack("{s:i, s:s*, s:s*, s:s*, s:o, s:s*, s:i, s:i, s:i, s:b, s:b, s:i, s:s*, s:s*, s:o,"
-                     " s:i, s:i, s:I, s:I, s:I, s:o, s:{s:I, s:I, s:I}, s:o}",
+                     " s:i, s:i, s:I, s:I, s:I, s:o, s:{s:s?, s:I, s:I, s:I}, s:o}",
                      "version", (int)m->version, "trace_id", m->trace_id, "created", m->created, "program_id",
                      m->program_id, "argv", strings(m->argv), "cwd", m->cwd, "world", (int)m->world, "gpus_per_node",
                      (int)m->gpus_per_node, "nodes", (int)m->nodes, "complete", m->complete, "calibrated",
                      m->calibrated, "iterations", (int)m->iterations, "layout", m->layout, "fold", m->fold, "sandbox", sandbox, "classes",
                      (int)g->nclasses, "communicators", (int)g->ncomms, "graph_nodes", (json_int_t)t->nodes,
                      "groups", (json_int_t)t->comm_nodes, "measured_ranks", (json_int_t)t->measured, "ops", ops,
-                     "payloads", "count", (json_int_t)t->payloads, "raw_bytes", (json_int_t)t->raw_bytes,
+                     "payloads", "mode", trace_payload_name(m->payload), "count", (json_int_t)t->payloads, "raw_bytes", (json_int_t)t->raw_bytes,
                      "disk_bytes", (json_int_t)t->disk_bytes, "graph_file", file_json(&t->file));
+}
+
+static const char *payload_text(enum trace_payload p)
+{
+    static const char *const texts[] = { "", ": every part", ": what control mode keeps, large floating-point data is synthetic",
+                                         ": none are delivered" };
+    return texts[p];
 }
 
 static void print_info(const char *dir, const struct trace_manifest *m, const struct graph *g, const struct totals *t)
@@ -177,9 +184,9 @@ static void print_info(const char *dir, const struct trace_manifest *m, const st
     if (t->payload_error[0])
         printf("  payloads        %s\n", t->payload_error);
     else
-        printf("  payloads        %llu, %s (%s on disk)\n", (unsigned long long)t->payloads,
+        printf("  payloads        %llu, %s (%s on disk)%s\n", (unsigned long long)t->payloads,
                format_bytes(raw, sizeof(raw), (double)t->raw_bytes),
-               format_bytes(disk, sizeof(disk), (double)t->disk_bytes));
+               format_bytes(disk, sizeof(disk), (double)t->disk_bytes), payload_text(m->payload));
     free(ranks);
 }
 

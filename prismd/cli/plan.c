@@ -205,11 +205,14 @@ static int ask_trace(const char *dir, const struct options *o, struct plan *p, b
 {
     struct trace_manifest manifest = { 0 };
     struct graph *graph;
+    enum trace_payload payload = trace_payload_of(o->text[OPTION_PAYLOAD]);
     if (cli_load_trace(dir, &manifest, &graph, err) != 0)
         return -1;
     int rc = 0;
     if (graph->world != p->shape.world) {
         rc = prism_error_set(err, PRISM_EXIT_TRACE, "%s is of a world of %u, the request of %u", dir, graph->world, p->shape.world);
+    } else if (trace_payload_agree(&manifest, dir, &payload, err)) {
+        rc = -1;
     } else {
         p->captured = manifest.complete;
         p->calibrated = manifest.calibrated;

@@ -30,7 +30,8 @@ static const struct cli_option options[] = {
 static const struct cli_usage usage = {
     .synopsis = "prism synth JOB -o DIR [options] [-- PROGRAM ARGUMENTS]",
     .about = "Make a calibrated trace from a description of model, layout and cluster: JOB is a file (docs/synth.md) or a\n"
-             "preset. info, verify, predict and export work on it; emulation too, with the program named here and --payload=none.",
+             "preset. info, verify, predict and export work on it; emulation too, with the program named\n"
+             "here: what it receives is zero.",
     .options = options,
 };
 
@@ -98,7 +99,7 @@ static int write_manifest(const char *dir, const struct synth_job *job, char **p
     char **argv = program[0] ? program : named;
     struct trace_manifest m = {
         .world = synth_world(job), .gpus_per_node = job->gpus_per_node, .complete = true, .calibrated = true,
-        .iterations = job->iterations, .sandbox = sandbox, .nsandbox = 1, .argv = argv, .env = none,
+        .iterations = job->iterations, .payload = TRACE_PAYLOAD_NONE, .sandbox = sandbox, .nsandbox = 1, .argv = argv, .env = none,
         .cwd = getcwd(NULL, 0), .program_id = trace_program_id(argv), .created = now(), .trace_id = new_id(),
     };
     int rc = trace_manifest_write(dir, &m, err);

@@ -51,6 +51,8 @@ static bool part_is_sound(const struct rank *r, const struct membership *m, cons
     if (!p2p && r->daemon->phase == PHASE_CAPTURE &&
         !coll_sizes_agree(p->op, p->datatype, p->count, m->rank, p->peer, m->size, p->in_bytes, p->out_bytes))
         return false;
+    if (p->synthetic && (p->out_bytes || r->daemon->phase == PHASE_CAPTURE || r->daemon->conf->payload != TRACE_PAYLOAD_CONTROL))
+        return false;
     if (p->in_bytes > r->region_size || p->in_offset > r->region_size - p->in_bytes)
         return false;
     return p->out_bytes <= r->region_size && p->out_offset <= r->region_size - p->out_bytes;

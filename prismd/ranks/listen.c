@@ -94,6 +94,7 @@ static void send_welcome(struct rank *r)
         .max_waiting = UINT32_MAX, /* prismd counts at arrival, which is exact: capture.c */
         .region_size = r->region_size,
         .staging = d->staging,
+        .control = d->phase != PHASE_CAPTURE && d->conf->payload == TRACE_PAYLOAD_CONTROL,
         .seats = board_seats(d),
         .seat = r->seat,
     };

@@ -16,6 +16,7 @@
 #include "prismd/link/link.h"
 #include "prismd/replay/arrival.h"
 #include "prismd/replay/beginning.h"
+#include "prismd/replay/delivery.h"
 #include "prismd/replay/live.h"
 #include "prismd/replay/player.h"
 #include "prismd/capture/membership.h"
@@ -23,7 +24,6 @@
 #include "prismd/folding/folding.h"
 #include "prismd/ranks/rank.h"
 #include "prismd/gates/watch.h"
-#include "trace/payload.h"
 
 /* Context of the graph's callbacks. The model comes first: duration_ns wants a struct duration_model. */
 struct run_context {
@@ -34,8 +34,7 @@ struct run_context {
 static struct {
     struct player *player; /* NULL: nothing to play for here */
     struct run_context context;
-    struct payload_reader *payloads;
-    struct prefetch *prefetch; /* where recorded results are delivered */
+    struct delivery *delivery;
     struct durations *durations; /* measured in calibration */
     uint8_t *external;   /* by world rank: runs in this phase */
     uint32_t *arrivals;  /* by world rank: told by other nodes so far */
@@ -43,9 +42,7 @@ static struct {
     uint32_t not_left;    /* live ranks of all nodes that have not ended */
     double *pacing_us;
     uint32_t npacing, pacing_cap;
-    uint64_t size_changes;
     uint32_t first_change; /* iteration (from 0) of the first group whose sizes were not the recorded ones */
-    struct bytes scratch;
 } em;
 
 static struct live *live_of(const struct rank *r)
@@ -109,11 +106,6 @@ static void on_comm_free(struct daemon *d, struct rank *r, const struct msg_comm
 
 /* --- delivery of recorded results --- */
 
-static size_t part_out_bytes(const struct graph_part *p, int32_t rank, int32_t size)
-{
-    return coll_output_count(p->op, p->count, rank, p->peer, size) * coll_datatype_size(p->datatype);
-}
-
 static int report_divergence(struct daemon *d, const struct group *g, const struct graph_node *n, const char *how)
 {
     const struct graph_part *p = &d->graph->ranks[g->rank->number].parts[n->first_part];
@@ -140,34 +132,6 @@ static bool same_kind(const struct graph_part *p, const struct msg_part *q)
     bool p2p = p->op == PRISM_OP_SEND || p->op == PRISM_OP_RECV;
     bool q2q = q->op == PRISM_OP_SEND || q->op == PRISM_OP_RECV;
     return p2p && q2q ? p->datatype == q->datatype : p->op == q->op && p->datatype == q->datatype && p->redop == q->redop;
-}
-
-static uint64_t outputs_wanted(const struct group *g)
-{
-    uint64_t bytes = 0;
-    for (uint32_t i = 0; i < g->nparts; i++)
-        bytes += g->parts[i].out_bytes;
-    return bytes;
-}
-
-static void deliver_parts(struct daemon *d, struct group *g, const struct graph_node *n, const uint8_t *data, size_t len)
-{
-    const struct graph_rank *r = &d->graph->ranks[g->rank->number];
-    const struct membership *m = &g->rank->comms[g->comm];
-    size_t at = 0;
-    bool changed = n->nparts != g->nparts;
-    for (uint32_t i = 0; i < g->nparts; i++) {
-        struct msg_part *q = &g->parts[i];
-        size_t recorded = i < n->nparts ? part_out_bytes(&r->parts[n->first_part + i], m->rank, m->size) : 0;
-        size_t have = recorded < len - at ? recorded : len - at;
-        size_t take = have < q->out_bytes ? have : q->out_bytes;
-        if (take) /* data may be NULL */
-            memcpy(g->rank->region + q->out_offset, data + at, take);
-        memset(g->rank->region + q->out_offset + take, 0, q->out_bytes - take);
-        changed |= recorded != q->out_bytes;
-        at += have;
-    }
-    em.size_changes += changed;
 }
 
 /* Sizes are made from data: the first difference is where the numbers' difference first turned a decision (a routing
@@ -200,31 +164,7 @@ static int deliver(struct daemon *d, struct group *g)
     const struct graph_node *n = &r->nodes[node];
     if (!same_kind(&r->parts[n->first_part], &g->parts[0]) && report_divergence(d, g, n, "another operation than in capture"))
         return -1;
-    if (!outputs_wanted(g))
-        return 0;
-    size_t len;
-    void *ready = prefetch_take(em.prefetch, g->rank->number, (uint32_t)node, &len);
-    if (ready) {
-        deliver_parts(d, g, n, ready, len);
-        watch_mark_ready(g);
-        prefetch_give(em.prefetch, ready);
-        return 0;
-    }
-    struct payload_key key = {g->rank->number, g->comm, ordinal, PAYLOAD_OUTPUT};
-    int64_t size = payload_reader_size(em.payloads, key);
-    struct prism_error err = {0};
-    bytes_clear(&em.scratch);
-    if (size > 0) {
-        bytes_reserve(&em.scratch, (size_t)size);
-        if (payload_reader_get(em.payloads, key, em.scratch.data, (size_t)size, &err) != size)
-            return daemon_fail(d, err.code ? err.code : PRISM_EXIT_TRACE, "%s", err.text);
-    } else if (size < 0 && d->conf->payload == CONF_FULL) {
-        return daemon_fail(d, PRISM_EXIT_TRACE, "rank %u: the trace has no payload for group %u of communicator %u; capture again",
-                           g->rank->number, ordinal, g->comm);
-    }
-    deliver_parts(d, g, n, em.scratch.data, size > 0 ? (size_t)size : 0);
-    watch_mark_ready(g);
-    return 0;
+    return delivery_group(em.delivery, g, (uint32_t)node, ordinal);
 }
 
 /* --- arrivals and releases --- */
@@ -431,26 +371,6 @@ const struct phase_ops emulate_ops = {
     .look = on_look,
 };
 
-static void start_prefetch(struct daemon *d, const uint32_t *live, uint32_t nlive)
-{
-    uint32_t *here = malloc((nlive + 1u) * sizeof *here), n = 0;
-    if (!here)
-        abort();
-    for (uint32_t i = 0; i < nlive; i++)
-        if (d->ranks[live[i]])
-            here[n++] = live[i];
-    if (d->transport == TRANSPORT_PACED || d->phase == PHASE_CALIBRATE)
-        em.prefetch = prefetch_create(d->graph, em.payloads, here, n, d->conf->prefetch);
-    free(here);
-}
-
-/* Assistants read what absent ranks bring, by themselves. */
-static int is_delivered_here(void *daemon, struct payload_key key)
-{
-    const struct daemon *d = daemon;
-    return key.rank < d->conf->world && d->ranks[key.rank] && key.role == PAYLOAD_OUTPUT;
-}
-
 static bool any_here(const struct daemon *d, const uint32_t *live, uint32_t nlive)
 {
     for (uint32_t i = 0; i < nlive; i++)
@@ -498,12 +418,8 @@ int emulate_begin(struct daemon *d, const uint32_t *live, uint32_t nlive, struct
     if (!(em.durations = durations_load(path, err)))
         return -1;
     em.context.model.measured = em.durations;
-    em.payloads = payload_reader_open_some(d->conf->trace, d->trace_nodes, is_delivered_here, d, err);
-    if (!em.payloads)
+    if (!(em.delivery = delivery_create(d, live, nlive, err)) || begin_replay(d, live, nlive, err))
         return -1;
-    if (begin_replay(d, live, nlive, err))
-        return -1;
-    start_prefetch(d, live, nlive);
     link_on(LINK_START, on_start);
     link_on(LINK_LEFT, on_left);
     if (em.player)
@@ -534,19 +450,16 @@ const double *emulate_pacing_us(uint32_t *n)
     return em.pacing_us;
 }
 
-struct prefetch_counts emulate_prefetch_counts(void)
+struct delivery_counts emulate_delivery_counts(void)
 {
-    return prefetch_counts(em.prefetch);
+    struct delivery_counts counts = delivery_counts(em.delivery);
+    counts.size_changes += assist_size_changes();
+    return counts;
 }
 
 uint32_t emulate_first_change(void)
 {
     return em.first_change;
-}
-
-uint64_t emulate_size_changes(void)
-{
-    return em.size_changes + assist_size_changes();
 }
 
 void emulate_end(struct daemon *d)
@@ -567,12 +480,10 @@ void emulate_end(struct daemon *d)
     player_destroy(em.player);
     duration_model_clear(&em.context.model);
     durations_destroy(em.durations);
-    prefetch_destroy(em.prefetch);
-    payload_reader_close(em.payloads);
+    delivery_destroy(em.delivery);
     free(em.external);
     free(em.arrivals);
     free(em.as);
     free(em.pacing_us);
-    bytes_free(&em.scratch);
     memset(&em, 0, sizeof em);
 }

@@ -7,7 +7,7 @@
 #define PRISM_PRISMD_EMULATE_H
 
 #include "prismd/daemon.h"
-#include "prismd/replay/prefetch.h"
+#include "prismd/replay/delivery.h"
 
 extern const struct phase_ops emulate_ops;
 
@@ -27,8 +27,7 @@ struct emulate_result {
 struct emulate_result emulate_rank_result(const struct daemon *d, uint32_t rank);
 /* |actual - intended end| of every gate, microseconds, sorted; n of them. Owned by emulate. */
 const double *emulate_pacing_us(uint32_t *n);
-struct prefetch_counts emulate_prefetch_counts(void);
+struct delivery_counts emulate_delivery_counts(void); /* with the assistants' size changes */
 uint32_t emulate_first_change(void); /* iteration (from 0) of the first such group; UINT32_MAX = none */
-uint64_t emulate_size_changes(void); /* groups whose sizes differed from the recorded ones */
 
 #endif

@@ -26,7 +26,7 @@ struct line {
     struct payload_key *keys; /* owned */
     uint32_t *nodes;          /* owned; the node of each */
     uint32_t n, loop;         /* behind the last comes number `loop` */
-    uint32_t *place;          /* owned; by node: its number, NOWHERE = no group */
+    uint32_t *place;          /* owned; by node: its number, NOWHERE = no group, or none that is wanted */
     uint32_t nnodes;
     uint8_t *served; /* owned; by number: the caller has read it himself, so it is passed by once */
     uint32_t next;    /* number to be read */
@@ -63,7 +63,7 @@ static void *allocate(size_t n, size_t size)
 
 /* --- lines --- */
 
-static void line_init(struct line *l, const struct graph_rank *r, uint32_t rank)
+static void line_init(struct line *l, const struct graph_rank *r, uint32_t rank, prefetch_wants wants, void *ctx)
 {
     uint32_t loop_node = r->niterations ? r->iterations[r->niterations - 1] : 0;
     l->rank = rank;
@@ -77,7 +77,7 @@ static void line_init(struct line *l, const struct graph_rank *r, uint32_t rank)
     for (uint32_t i = 0; i < r->nnodes; i++) {
         const struct graph_node *node = &r->nodes[i];
         l->place[i] = NOWHERE;
-        if (node->kind != GRAPH_COMM)
+        if (node->kind != GRAPH_COMM || !wants(ctx, rank, node))
             continue;
         if (i < loop_node)
             l->loop = l->n + 1;
@@ -316,7 +316,7 @@ struct prefetch_counts prefetch_counts(const struct prefetch *p)
 }
 
 struct prefetch *prefetch_create(const struct graph *g, struct payload_reader *payloads, const uint32_t *ranks,
-                                 uint32_t nranks, size_t budget)
+                                 uint32_t nranks, size_t budget, prefetch_wants wants, void *ctx)
 {
     if (!budget || !nranks)
         return NULL;
@@ -326,7 +326,7 @@ struct prefetch *prefetch_create(const struct graph *g, struct payload_reader *p
     p->nlines = nranks;
     p->lines = allocate(nranks, sizeof *p->lines);
     for (uint32_t i = 0; i < nranks; i++)
-        line_init(&p->lines[i], &g->ranks[ranks[i]], ranks[i]);
+        line_init(&p->lines[i], &g->ranks[ranks[i]], ranks[i], wants, ctx);
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->room, NULL);
     pthread_cond_init(&p->read, NULL);

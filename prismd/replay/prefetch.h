@@ -18,10 +18,13 @@
 
 struct prefetch;
 
-/* payloads must outlive it, the graph need not. budget: bytes in memory at most (what the caller has taken does not count);
- * 0 = none is made. Returns NULL then, or when there is no thread; all functions take NULL, which has nothing ready. */
+/* Is anything delivered of that node (a COMM) of the rank? Others are not read. */
+typedef bool (*prefetch_wants)(void *ctx, uint32_t rank, const struct graph_node *node);
+/* payloads must outlive it, the graph need not; wants is asked here only. budget: bytes in memory at most (what the caller has taken
+ * does not count); 0 = none is made. Returns NULL then, or when there is no thread; all functions take NULL, which has nothing
+ * ready. */
 struct prefetch *prefetch_create(const struct graph *g, struct payload_reader *payloads, const uint32_t *ranks,
-                                 uint32_t nranks, size_t budget);
+                                 uint32_t nranks, size_t budget, prefetch_wants wants, void *ctx);
 void prefetch_destroy(struct prefetch *p);
 
 /* What the rank's recorded node (a COMM) delivers: malloc'ed, the caller's until prefetch_give or free; *len > 0. NULL: not
@@ -31,7 +34,7 @@ void *prefetch_take(struct prefetch *p, uint32_t rank, uint32_t node, size_t *le
 void prefetch_give(struct prefetch *p, void *data);
 
 struct prefetch_counts {
-    uint64_t hits, misses; /* misses: of payloads that the trace has */
+    uint64_t hits, misses; /* misses: of payloads that the trace has and that are wanted */
 };
 struct prefetch_counts prefetch_counts(const struct prefetch *p);
 

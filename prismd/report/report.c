@@ -8,6 +8,7 @@
 
 #include <jansson.h>
 
+#include "coll/synthetic.h"
 #include "common/file.h"
 #include "prismd/folding/folding_spread.h"
 #include "prismd/link/link.h"
@@ -149,6 +150,24 @@ static int write_text(const char *path, const char *text, struct prism_error *er
     return file_write_atomic(path, text, strlen(text), 0644, err);
 }
 
+/* What of the numbers is the full job's. */
+static void put_numerics(json_t *root, const struct daemon *d, const struct trace_manifest *m)
+{
+    char text[192];
+    uint32_t n = d->graph->ranks[0].niterations;
+    if (d->conf->payload == TRACE_PAYLOAD_NONE)
+        snprintf(text, sizeof text, "zero: nothing of what absent ranks sent is delivered");
+    else if (d->conf->payload == TRACE_PAYLOAD_CONTROL)
+        snprintf(text, sizeof text, "exact 1-%u but for floating-point data of more than %u bytes, which is synthetic; looped after", n,
+                 COLL_SYNTHETIC_KEEPS);
+    else if (!m->payload)
+        snprintf(text, sizeof text, "as recorded 1-%u, looped after; an old trace, which does not say if control mode recorded it", n);
+    else
+        snprintf(text, sizeof text, "exact 1-%u, looped after", n);
+    json_object_set_new(root, "payload", json_string(trace_payload_name(d->conf->payload)));
+    json_object_set_new(root, "numerics", json_string(text));
+}
+
 int report_write(const struct daemon *d, const struct trace_manifest *m, const struct report *report,
                  const struct results *results, const struct prediction *predicted, struct prism_error *err)
 {
@@ -163,8 +182,8 @@ int report_write(const struct daemon *d, const struct trace_manifest *m, const s
     link_clock_offset_ns(d, &clock_error);
     json_object_set_new(root, "clock_error_us", json_real((double)clock_error / 1e3));
     json_object_set_new(root, "prefetch",
-                        json_pack("{s:I, s:I}", "hits", (json_int_t)results->prefetch_hits, "misses",
-                                  (json_int_t)results->prefetch_misses));
+                        json_pack("{s:I, s:I, s:I}", "hits", (json_int_t)results->prefetch_hits, "misses",
+                                  (json_int_t)results->prefetch_misses, "bytes", (json_int_t)results->payload_bytes));
     json_object_set_new(root, "live_size_changes", json_integer((json_int_t)results->size_changes));
     if (results->changed)
         json_object_set_new(root, "first_size_change_iteration", json_integer(results->first_change));
@@ -174,9 +193,7 @@ int report_write(const struct daemon *d, const struct trace_manifest *m, const s
     json_t *switching = switching_load(d->conf->trace);
     if (switching)
         json_object_set_new(root, "switching", switching);
-    char numerics[96];
-    snprintf(numerics, sizeof numerics, "exact 1-%u, looped after", d->graph->ranks[0].niterations);
-    json_object_set_new(root, "numerics", json_string(numerics));
+    put_numerics(root, d, m);
     bool failed = d->failure.code != 0;
     json_object_set_new(root, "exit_origin", json_string(failed && d->program_exit <= 0 ? "prism" : "program"));
     json_object_set_new(root, "exit_code",

@@ -114,11 +114,12 @@ void result_put_emulate(struct daemon *d, struct bytes *out)
     bytes_put_u32(out, n);
     bytes_put(out, ranks.data, ranks.len);
     bytes_free(&ranks);
-    bytes_put_u64(out, emulate_size_changes());
+    struct delivery_counts delivered = emulate_delivery_counts();
+    bytes_put_u64(out, delivered.size_changes);
     bytes_put_u32(out, emulate_first_change());
-    struct prefetch_counts ahead = emulate_prefetch_counts();
-    bytes_put_u64(out, ahead.hits);
-    bytes_put_u64(out, ahead.misses);
+    bytes_put_u64(out, delivered.ahead.hits);
+    bytes_put_u64(out, delivered.ahead.misses);
+    bytes_put_u64(out, delivered.bytes);
     bytes_put_u32(out, npacing);
     bytes_put(out, pacing, npacing * sizeof *pacing);
     struct assist_result assist = assist_result(d);
@@ -226,6 +227,7 @@ int result_take_emulate(struct daemon *d, uint32_t from, struct bytes_reader *b,
     into->changed |= change != UINT32_MAX;
     into->prefetch_hits += bytes_get_u64(b);
     into->prefetch_misses += bytes_get_u64(b);
+    into->payload_bytes += bytes_get_u64(b);
     uint32_t np = bytes_get_u32(b);
     if (!b->bad && np <= (b->len - b->pos) / 8) {
         into->pacing_us = realloc(into->pacing_us, ((size_t)into->npacing + np + 1) * sizeof *into->pacing_us);

@@ -25,6 +25,7 @@ struct results {
     bool changed;          /* sizes differed from the recorded ones … */
     uint32_t first_change; /* … first in this iteration, from 0 */
     uint64_t prefetch_hits, prefetch_misses;
+    uint64_t payload_bytes; /* read to be delivered */
     struct assist_result assist; /* all nodes' sums */
     struct durations *durations; /* owned; calibration: what all nodes measured */
 };

@@ -90,10 +90,18 @@ static int unmake(void **state)
     return 0;
 }
 
+static bool wants_all(void *ctx, uint32_t rank, const struct graph_node *node)
+{
+    (void)ctx;
+    (void)rank;
+    (void)node;
+    return true;
+}
+
 static struct prefetch *start(struct fixture *f, size_t budget)
 {
     const uint32_t ranks[RANKS] = {0, 1, 2};
-    struct prefetch *p = prefetch_create(f->graph, f->reader, ranks, RANKS, budget);
+    struct prefetch *p = prefetch_create(f->graph, f->reader, ranks, RANKS, budget, wants_all, NULL);
     assert_non_null(p);
     return p;
 }
@@ -222,9 +230,9 @@ static void a_payload_larger_than_the_budget_is_left_out(void **state)
     }
     assert_true(there);
     prefetch_destroy(p);
-    assert_null(prefetch_create(((struct fixture *)*state)->graph, ((struct fixture *)*state)->reader, NULL, 0, 1000));
+    assert_null(prefetch_create(((struct fixture *)*state)->graph, ((struct fixture *)*state)->reader, NULL, 0, 1000, wants_all, NULL));
     const uint32_t rank = 0;
-    assert_null(prefetch_create(((struct fixture *)*state)->graph, ((struct fixture *)*state)->reader, &rank, 1, 0));
+    assert_null(prefetch_create(((struct fixture *)*state)->graph, ((struct fixture *)*state)->reader, &rank, 1, 0, wants_all, NULL));
     size_t len;
     assert_null(prefetch_take(NULL, 0, 0, &len));
     assert_int_equal(prefetch_counts(NULL).misses, 0);

@@ -114,9 +114,13 @@ static void tear_down(struct fixture *f)
     graph_destroy(f->g);
 }
 
+static const struct shrink_payloads full = {TRACE_PAYLOAD_FULL, TRACE_PAYLOAD_FULL}, zero = {TRACE_PAYLOAD_FULL, TRACE_PAYLOAD_NONE},
+                                    control = {TRACE_PAYLOAD_CONTROL, TRACE_PAYLOAD_CONTROL},
+                                    less = {TRACE_PAYLOAD_FULL, TRACE_PAYLOAD_CONTROL};
+
 /* Both members have issued these parts now; NULL: only member 1 has. */
 static const struct order_run *order(struct fixture *f, const struct graph_part *first,
-                                     const struct graph_part *second, uint32_t n, bool payloads)
+                                     const struct graph_part *second, uint32_t n, struct shrink_payloads payloads)
 {
     struct arming_group live[2] = {{.parts = (struct graph_part *)(uintptr_t)first, .nparts = n},
                                    {.parts = (struct graph_part *)(uintptr_t)second, .nparts = n}};
@@ -138,7 +142,7 @@ static void sums_are_the_first_members_contribution(void **state)
     (void)state;
     struct fixture f;
     set_up(&f, &all_reduce, 1);
-    const struct order_run *o = order(&f, &all_reduce, &all_reduce, 1, true);
+    const struct order_run *o = order(&f, &all_reduce, &all_reduce, 1, full);
     assert_non_null(o);
     assert_false(f.changed);
     assert_int_equal(o->nsegments, 1);
@@ -161,7 +165,7 @@ static void each_reduction_of_a_group_has_its_own(void **state)
     struct fixture f;
     const struct graph_part two[2] = {all_reduce, {PRISM_OP_ALLREDUCE, F32, COLL_REDOP_AVG, 0, -1, 2}};
     set_up(&f, two, 2);
-    const struct order_run *o = order(&f, two, two, 2, true);
+    const struct order_run *o = order(&f, two, two, 2, full);
     assert_non_null(o);
     assert_int_equal(o->nsegments, 2);
     assert_int_equal(order_segments(o)[0].key.role, PAYLOAD_CONTRIBUTION);
@@ -181,7 +185,7 @@ static void gathered_shards_are_cut_from_outputs(void **state)
     (void)state;
     struct fixture f;
     set_up(&f, &all_gather, 1);
-    const struct order_run *o = order(&f, &all_gather, &all_gather, 1, true);
+    const struct order_run *o = order(&f, &all_gather, &all_gather, 1, full);
     assert_non_null(o);
     assert_int_equal(o->nsegments, 2);
     for (int i = 0; i < 2; i++) {
@@ -198,15 +202,15 @@ static void other_sizes_are_cut_or_left_zero(void **state)
 {
     (void)state;
     struct fixture f;
-    struct graph_part more = all_gather, less = all_gather;
+    struct graph_part more = all_gather, fewer = all_gather;
     more.count = 6;
-    less.count = 2;
+    fewer.count = 2;
     set_up(&f, &all_gather, 1);
-    const struct order_run *o = order(&f, &more, &more, 1, true);
+    const struct order_run *o = order(&f, &more, &more, 1, full);
     assert_true(f.changed);
     assert_int_equal(o->nsegments, 2);
     assert_true(order_segments(o)[1].from == 48 && order_segments(o)[1].bytes == 16 && order_segments(o)[1].to == 24);
-    o = order(&f, &less, &less, 1, true);
+    o = order(&f, &fewer, &fewer, 1, full);
     assert_true(f.changed);
     /* Half of each shard; no two of them are neighbours in the recorded bytes. */
     assert_int_equal(o->nsegments, 2);
@@ -224,7 +228,7 @@ static void messages_follow_peers_not_positions(void **state)
     const struct graph_part now[3] = {
         {PRISM_OP_RECV, F32, 0, 0, 0, 3}, {PRISM_OP_SEND, F32, 0, 0, 3, 2}, {PRISM_OP_RECV, F32, 0, 0, 1, 5}};
     set_up(&f, recorded, 3);
-    const struct order_run *o = order(&f, NULL, now, 3, true);
+    const struct order_run *o = order(&f, NULL, now, 3, full);
     assert_non_null(o);
     assert_false(f.changed);
     assert_int_equal(o->nsegments, 1);
@@ -247,10 +251,55 @@ static void without_payloads_everything_is_zero(void **state)
     (void)state;
     struct fixture f;
     set_up(&f, &all_gather, 1);
-    const struct order_run *o = order(&f, &all_gather, &all_gather, 1, false);
+    const struct order_run *o = order(&f, &all_gather, &all_gather, 1, zero);
     assert_int_equal(o->nsegments, 0);
     assert_true(o->payload_bytes >= 32);
     tear_down(&f);
+}
+
+static void assert_synthetic(const struct order_segment *s, int datatype, uint64_t to, uint64_t bytes)
+{
+    assert_int_equal(s->key.role, ORDER_SYNTHETIC);
+    assert_int_equal(s->key.comm, datatype);
+    assert_true(!s->key.rank && !s->key.ordinal && !s->from && s->to == to && s->bytes == bytes);
+}
+
+/* Large floating-point data is read from no trace, whichever it is; what is kept stands behind less in a trace of control mode. */
+static void control_mode_reads_what_it_keeps(void **state)
+{
+    (void)state;
+    struct fixture f;
+    const struct graph_part large_sum = {PRISM_OP_ALLREDUCE, F32, COLL_REDOP_SUM, 0, -1, 5000},
+                            both[2] = {{PRISM_OP_ALLGATHER, F32, 0, 0, -1, 2000}, {PRISM_OP_ALLGATHER, COLL_INT64, 0, 0, -1, 4}},
+                            messages[2] = {{PRISM_OP_RECV, F32, 0, 0, 0, 2000}, {PRISM_OP_RECV, COLL_INT32, 0, 0, 3, 2000}};
+    for (int i = 0; i < 2; i++) {
+        const struct shrink_payloads payloads = i ? less : control;
+        set_up(&f, &large_sum, 1);
+        const struct order_run *o = order(&f, &large_sum, &large_sum, 1, payloads);
+        assert_int_equal(o->nsegments, 1);
+        assert_synthetic(order_segments(o), F32, 0, 20000);
+        tear_down(&f);
+
+        set_up(&f, both, 2);
+        o = order(&f, both, both, 2, payloads);
+        assert_false(f.changed);
+        assert_int_equal(o->nsegments, 4);
+        assert_synthetic(&order_segments(o)[0], F32, 0, 8000);
+        assert_synthetic(&order_segments(o)[1], F32, 8000, 8000);
+        for (int k = 0; k < 2; k++) {
+            assert_int_equal(order_segments(o)[2 + k].key.role, PAYLOAD_OUTPUT);
+            assert_int_equal(order_segments(o)[2 + k].bytes, 32);
+            assert_int_equal(order_segments(o)[2 + k].from, (i ? 32000 : 0) + k * 96);
+        }
+        tear_down(&f);
+
+        set_up(&f, messages, 2);
+        o = order(&f, NULL, messages, 2, payloads);
+        assert_int_equal(o->nsegments, 2);
+        assert_synthetic(order_segments(o), F32, 0, 8000);
+        assert_true(order_segments(o)[1].from == (i ? 8000 : 0) && order_segments(o)[1].bytes == 8000);
+        tear_down(&f);
+    }
 }
 
 static void what_has_no_plan_is_named(void **state)
@@ -259,10 +308,10 @@ static void what_has_no_plan_is_named(void **state)
     struct fixture f;
     const struct graph_part average = {PRISM_OP_ALLREDUCE, COLL_INT32, COLL_REDOP_AVG, 0, -1, 8};
     set_up(&f, &average, 1);
-    assert_null(order(&f, &average, &average, 1, true));
+    assert_null(order(&f, &average, &average, 1, full));
     assert_int_equal(f.err.code, PRISM_EXIT_UNSUPPORTED);
     assert_non_null(strstr(f.err.text, "AllReduce"));
-    assert_null(order(&f, &all_reduce, &all_gather, 1, true));
+    assert_null(order(&f, &all_reduce, &all_gather, 1, full));
     assert_non_null(strstr(f.err.text, "ranks 1 and 2"));
     tear_down(&f);
 }
@@ -308,6 +357,7 @@ int main(void)
         cmocka_unit_test(other_sizes_are_cut_or_left_zero),
         cmocka_unit_test(messages_follow_peers_not_positions),
         cmocka_unit_test(without_payloads_everything_is_zero),
+        cmocka_unit_test(control_mode_reads_what_it_keeps),
         cmocka_unit_test(what_has_no_plan_is_named),
         cmocka_unit_test(volumes_are_of_the_members_links),
         cmocka_unit_test(late_operations_do_not_count_as_lag),

@@ -3,7 +3,7 @@
  * (order_fault); a phase's message encodes to what it was decoded from.
  *
  * The input: u8 set-up (bits 0-1: phase, bit 2: transport nccl, bit 3: this is node 1, bit 4: folded capture, bit 5: both
- * of the node's ranks live, not one), then records of u8 what, u16 length, bytes. What: even, a datagram of a rank of this
+ * of the node's ranks live, not one, bit 6: control mode, bit 7: of a trace that has everything), then records of u8 what, u16 length, bytes. What: even, a datagram of a rank of this
  * node (bit 1: which); odd, bit 1 the node that it is from, the rest the type of a link message; types from LINK_TYPES on
  * are answers of an assistant: an id, a time, done, and a rank's end. */
 #include <stdio.h>
@@ -454,6 +454,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
                         .ndevices = 3, .assistants = 1, .iterations = 1, .sandbox = &sandbox, .nsandbox = 1,
                         .on_divergence = CONF_WARN};
     struct daemon d = {.conf = &conf, .phase = (set & 3) % 3 + PHASE_CAPTURE, .ranks = ranks, .network = &network, .trace_nodes = 1};
+    conf.payload = set & 64 ? TRACE_PAYLOAD_CONTROL : TRACE_PAYLOAD_FULL;
+    d.trace_payload = set & 128 ? TRACE_PAYLOAD_FULL : conf.payload;
     d.transport = set & 4 && d.phase != PHASE_CAPTURE ? TRANSPORT_NCCL : TRANSPORT_PACED;
     d.ops = d.phase == PHASE_CAPTURE ? &capture_ops : &emulate_ops;
     coll_network_default(&network);

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "coll/synthetic.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "graph/graph.h"
@@ -225,9 +226,13 @@ static struct slot_use take_room(const struct operation *o, uint64_t bytes)
 
 /* --- parts --- */
 
+uint64_t gate_output_bytes(const struct operation *o)
+{
+    return coll_output_count(o->op, o->count, o->comm->rank, o->peer, o->comm->size) * coll_datatype_size(o->datatype);
+}
+
 static void describe(const struct operation *o, struct msg_part *p)
 {
-    size_t size = coll_datatype_size(o->datatype);
     const struct redop *own = comm_redop(o->comm, o->redop);
     *p = (struct msg_part){
         .op = (uint8_t)o->op,
@@ -235,13 +240,16 @@ static void describe(const struct operation *o, struct msg_part *p)
         .redop = own ? COLL_REDOP_PREMUL : (uint8_t)o->redop,
         .peer = o->peer,
         .count = o->count,
-        .out_bytes = coll_output_count(o->op, o->count, o->comm->rank, o->peer, o->comm->size) * size,
+        .out_bytes = gate_output_bytes(o),
         .scalar = own ? own->scalar : 0,
     };
     if (o->comm->shrunk && session.phase != PHASE_CALIBRATE)
         p->out_bytes = 0; /* real NCCL moves them */
+    p->synthetic = session.control && !coll_synthetic_keeps(o->datatype, p->out_bytes);
+    if (p->synthetic)
+        p->out_bytes = 0;
     if (session.phase == PHASE_CAPTURE)
-        p->in_bytes = coll_input_count(o->op, o->count, o->comm->rank, o->peer, o->comm->size) * size;
+        p->in_bytes = coll_input_count(o->op, o->count, o->comm->rank, o->peer, o->comm->size) * coll_datatype_size(o->datatype);
 }
 
 static uint64_t room_for(const struct msg_part *parts, uint32_t n)

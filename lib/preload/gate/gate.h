@@ -6,6 +6,9 @@
  *     nccl      [pre] · arrive · the prune plan's calls on the shrunk communicator · wait go · done · [post]
  *               (calibration: … · wait ready · copy the recorded results over · wait go · …)
  *
+ * In control mode results that it does not keep are not copied: where there are some, they are filled on the device before go
+ * (gate_fill.c), so that neither is part of the operation's time.
+ *
  * session_lock held throughout.
  */
 #ifndef PRISM_PRELOAD_GATE_H
@@ -46,6 +49,13 @@ void gate_pass(const struct gate *g, unsigned words);
 void gate_copy_inputs(const struct gate *g);
 bool gate_has_outputs(const struct gate *g);
 void gate_copy_outputs(const struct gate *g);
+bool gate_has_fills(const struct gate *g);
+/* Put the synthetic pattern (coll/synthetic.h) where results belong that control mode does not keep. Operations in place are no
+ * exception: leaving the input alone would be cheaper still, but values that a program sums up in the buffer would grow without
+ * bound. */
+void gate_fill_outputs(const struct gate *g);
+/* What the operation delivers to this rank. */
+uint64_t gate_output_bytes(const struct operation *o);
 
 /* Issue all operations of one communicator: node, gate, ties to other streams. operations are in call order. */
 void gate_issue(struct comm *c, const struct operation *operations, uint32_t n);

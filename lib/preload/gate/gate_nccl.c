@@ -2,7 +2,7 @@
  * gate, which makes the end exact also where NCCL ends without the assistant.
  *
  * In calibration real NCCL is for time and load (its kernels beside the program's, its calls on the host) and what the
- * program reads is the recorded result: the assistants bring no numbers then. */
+ * program reads is the recorded result, or what stands for it in control mode: the assistants bring no numbers then. */
 #include <stdlib.h>
 
 #include "common/clock.h"
@@ -142,6 +142,7 @@ void gate_nccl_enqueue(const struct gate *g, struct shrunk *s)
         gate_pass(g, GATE_READY);
         gate_copy_outputs(g);
     }
+    gate_fill_outputs(g);
     gate_pass(g, GATE_GO | GATE_DONE);
     times_end(g->stream, times);
     coll_plan_destroy((struct coll_plan *)(uintptr_t)messages.plan);

@@ -177,7 +177,8 @@ static void welcome(struct fake *f, int fd, uint32_t rank)
                             .record_times = f->phase != PHASE_CAPTURE,
                             .max_waiting = f->max_waiting ? f->max_waiting : 31,
                             .region_size = size,
-                            .staging = f->staging ? f->staging : size};
+                            .staging = f->staging ? f->staging : size,
+                            .control = f->control};
     union {
         char space[CMSG_SPACE(2 * sizeof(int))];
         struct cmsghdr align;

@@ -45,6 +45,7 @@ struct fake {
     uint32_t max_waiting; /* 0: 31 */
     bool refuse;          /* answer every HELLO with REFUSED */
     bool hold;            /* never open a gate */
+    bool control;         /* control mode: results that it does not keep are the rank's own to make */
     bool inert;           /* do not set PRISM_SOCKET */
     bool bare;            /* do not preload the library either */
     bool hang_up;         /* close the connection after the first node */

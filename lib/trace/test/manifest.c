@@ -28,6 +28,7 @@ static struct trace_manifest sample(void)
                                    .nodes = 2,
                                    .complete = true,
                                    .iterations = 5,
+                                   .payload = TRACE_PAYLOAD_CONTROL,
                                    .sandbox = sandbox_,
                                    .nsandbox = 2,
                                    .argv = argv_,
@@ -49,14 +50,15 @@ static void expect(const char *dir, const char *text)
     assert_null(m.argv);
 }
 
-/* What dir's manifest says is the sample. */
-static void expect_sample(const char *dir)
+/* What dir's manifest says is the sample, as that version has it. */
+static void expect_sample(const char *dir, uint32_t version)
 {
     struct trace_manifest m = sample(), back;
     struct prism_error err = {0};
     if (trace_manifest_read(dir, &back, &err))
         fail_msg("%s (run from the source folder)", err.text);
-    assert_int_equal(back.version, TRACE_VERSION);
+    assert_int_equal(back.version, version);
+    assert_int_equal(back.payload, version > 1 ? TRACE_PAYLOAD_CONTROL : TRACE_PAYLOAD_UNSAID);
     assert_int_equal(back.world, 1024);
     assert_int_equal(back.gpus_per_node, 8);
     assert_int_equal(back.nodes, 2);
@@ -83,14 +85,44 @@ static void test_round_trip(void **state)
 {
     struct trace_manifest m = sample();
     assert_int_equal(trace_manifest_write(*state, &m, NULL), 0);
-    expect_sample(*state);
+    expect_sample(*state, TRACE_VERSION);
 }
 
-/* As the first version wrote it. */
+/* As the versions wrote it. */
 static void test_golden(void **state)
 {
     (void)state;
-    expect_sample("lib/trace/test/golden/v1");
+    expect_sample("lib/trace/test/golden/v1", 1);
+    expect_sample("lib/trace/test/golden/v2", 2);
+}
+
+/* The same or less than the trace has may be asked for; a trace that does not say has all. */
+static void test_payload(void **state)
+{
+    static const struct {
+        enum trace_payload has, asked, delivered; /* UNSAID: refused */
+    } cases[] = {
+        {TRACE_PAYLOAD_FULL, TRACE_PAYLOAD_UNSAID, TRACE_PAYLOAD_FULL},       {TRACE_PAYLOAD_FULL, TRACE_PAYLOAD_CONTROL, TRACE_PAYLOAD_CONTROL},
+        {TRACE_PAYLOAD_FULL, TRACE_PAYLOAD_NONE, TRACE_PAYLOAD_NONE},         {TRACE_PAYLOAD_CONTROL, TRACE_PAYLOAD_UNSAID, TRACE_PAYLOAD_CONTROL},
+        {TRACE_PAYLOAD_CONTROL, TRACE_PAYLOAD_CONTROL, TRACE_PAYLOAD_CONTROL}, {TRACE_PAYLOAD_CONTROL, TRACE_PAYLOAD_FULL, TRACE_PAYLOAD_UNSAID},
+        {TRACE_PAYLOAD_NONE, TRACE_PAYLOAD_UNSAID, TRACE_PAYLOAD_NONE},       {TRACE_PAYLOAD_NONE, TRACE_PAYLOAD_CONTROL, TRACE_PAYLOAD_UNSAID},
+        {TRACE_PAYLOAD_UNSAID, TRACE_PAYLOAD_UNSAID, TRACE_PAYLOAD_FULL},     {TRACE_PAYLOAD_UNSAID, TRACE_PAYLOAD_CONTROL, TRACE_PAYLOAD_CONTROL},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct trace_manifest m = {.payload = cases[i].has};
+        struct prism_error err = {0};
+        enum trace_payload p = cases[i].asked;
+        assert_int_equal(trace_payload_agree(&m, "d", &p, &err), cases[i].delivered ? 0 : -1);
+        if (cases[i].delivered)
+            assert_int_equal(p, cases[i].delivered);
+        else
+            assert_true(err.code == PRISM_EXIT_TRACE && strstr(err.text, "trace d was captured with --prism-payload="));
+    }
+    assert_int_equal(trace_payload_of("control"), TRACE_PAYLOAD_CONTROL);
+    assert_int_equal(trace_payload_of("some"), TRACE_PAYLOAD_UNSAID);
+    assert_int_equal(trace_payload_of(NULL), TRACE_PAYLOAD_UNSAID);
+    assert_string_equal(trace_payload_name(TRACE_PAYLOAD_NONE), "none");
 }
 
 static void test_empty(void **state)
@@ -122,6 +154,8 @@ static void test_bad_files(void **state)
     expect(*state, "version 99");
     put_text(*state, "{\"format\": \"prism-trace\", \"version\": 1}");
     expect(*state, "\"trace_id\" is missing");
+    put_text(*state, "{\"format\": \"prism-trace\", \"version\": 2, \"payload\": \"some\"}");
+    expect(*state, "is missing or has a wrong value");
     struct trace_manifest m = sample();
     sandbox_[1] = 1024;
     assert_int_equal(trace_manifest_write(*state, &m, NULL), 0);
@@ -228,6 +262,7 @@ int main(void)
         SCRATCH(test_round_trip), SCRATCH(test_empty),      SCRATCH(test_bad_files), SCRATCH(test_unwritable),
         SCRATCH(test_match),      SCRATCH(test_program_id), SCRATCH(test_fuzz),
         cmocka_unit_test(test_golden),
+        cmocka_unit_test(test_payload),
     };
     return cmocka_run_group_tests_name("trace manifest", tests, NULL, NULL);
 }

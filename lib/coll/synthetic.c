@@ -1,18 +1,25 @@
-#include "prismd/capture/synthetic.h"
+#include "coll/synthetic.h"
 
 #include <string.h>
 
 #include "coll/reduce.h"
 #include "coll/types.h"
 
-#define PERIOD 256 /* elements */
+#define PERIOD 256u /* elements */
 
-bool synthetic_keeps(int datatype, uint64_t bytes)
+_Static_assert(COLL_SYNTHETIC_BLOCK % (PERIOD * 8) == 0, "doubling a block goes on with the pattern");
+
+bool coll_synthetic_keeps(int datatype, uint64_t bytes)
 {
-    return bytes <= SYNTHETIC_KEEP_BYTES || !coll_datatype_is_float(datatype);
+    return bytes <= COLL_SYNTHETIC_KEEPS || !coll_datatype_is_float(datatype);
 }
 
-void synthetic_fill(void *out, uint64_t bytes, int datatype)
+uint64_t coll_synthetic_kept(int datatype, uint64_t bytes)
+{
+    return coll_synthetic_keeps(datatype, bytes) ? bytes : 0;
+}
+
+void coll_synthetic_fill(void *out, uint64_t bytes, int datatype)
 {
     uint8_t block[PERIOD * 8];
     size_t size = coll_datatype_size(datatype);
