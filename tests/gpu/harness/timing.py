@@ -15,6 +15,8 @@ COLD = 2
 ERROR_LIMIT, PREDICTION_LIMIT = 0.01, 0.005
 # Captured and calibrated iterations; emulation goes on to the program's end.
 RECORDED = 6
+# Of a world of thousands of ranks, whose iterations take half a minute to capture.
+RECORDED_WORLD = 5
 
 TURNS = [
     Program("one", "one", 1, "a world of one rank", ["--size=medium", "--ddp"]),
@@ -130,7 +132,7 @@ def world_row(launcher, row, program):
     count, trace = launcher.options.iterations, f"trace-{program.name}"
     row.update(representatives=32, minutes={}, host_peak_bytes={}, device_peak_bytes={})
     argv, reports = program.argv(launcher, iterations=count), {}
-    recorded = [f"--iterations={min(RECORDED, count)}", "--payload=control"]
+    recorded = [f"--iterations={min(RECORDED_WORLD, count)}", "--payload=control"]
     for phase, more in (("capture", [*layout(program), *recorded]), ("calibrate", ["--slices=1", *recorded]), ("emulate", [])):
         with memory.Watch(launcher) as watch:
             got = step(row, phase, lambda p=phase, m=more: launcher.prism(
