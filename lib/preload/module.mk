@@ -31,6 +31,9 @@ $(B)/test/preload_device: | $(B)/test/preload_devices $(PRELOAD_DOUBLES) $(LIB)/
 $(eval $(call test_program,preload_ahead,lib/preload/test,ahead.c,,-L$(LIB)/softgpu -lnccl -lcudart -lcuda,-Ilib/abi))
 $(eval $(call unit_test,preload_blocked,lib/preload/test,blocked.c fake_prismd.c,coll proto common,,-Ilib/abi))
 $(B)/test/preload_blocked: | $(B)/test/preload_ahead $(LIB)/libprism.so
+$(eval $(call test_program,preload_contexts,lib/preload/test,contexts.c,,-L$(LIB)/softgpu -lnccl -lcudart -lcuda -ldl,-Ilib/abi))
+$(eval $(call unit_test,preload_context,lib/preload/test,context.c fake_prismd.c,coll proto common,,-Ilib/abi))
+$(B)/test/preload_context: | $(B)/test/preload_contexts $(LIB)/libprism.so
 # preload_switched is moved off its device and back.
 $(eval $(call test_program,preload_switched,lib/preload/test,switched.c,,-L$(LIB)/softgpu -lnccl -lcudart -lcuda -ldl,-Ilib/abi))
 $(eval $(call unit_test,preload_switching,lib/preload/test,switching.c fake_mover.c fake_prismd.c,coll proto common,,-Ilib/abi))

@@ -40,6 +40,7 @@ struct session {
     size_t region_size;
     CUdeviceptr region_device; /* the device's address of region */
     CUcontext context;         /* the device's primary context, or the one that was current, and could be used, at the first use */
+    bool context_is_own;       /* it was current: the program's */
     int64_t context_ns;        /* what making the context took */
     int mover;                 /* socket of the device's mover, -1 = none (switch.h) */
     struct board *board;       /* shared with the node's ranks and prismd (proto/board.h); NULL = none */

@@ -174,7 +174,8 @@ static void enter_context(void)
     CUdevice device;
     CUDA_MUST(driver(cuInit)(0));
     CUDA_MUST(driver(cuCtxGetCurrent)(&session.context));
-    if (session.context && context_is_usable())
+    session.context_is_own = session.context && context_is_usable();
+    if (session.context_is_own)
         return;
     CUDA_MUST(driver(cuDeviceGet)(&device, 0));
     int64_t began = clock_now_ns();

@@ -239,6 +239,22 @@ PRISM_EXPORT cudaError_t cudaDeviceReset(void)
 PRIMARY_RESET(cuDevicePrimaryCtxReset)
 PRIMARY_RESET(cuDevicePrimaryCtxReset_v2)
 
+/* The same for a context that the program made, and that Prism's things are in. */
+PRISM_EXPORT CUresult cuCtxDestroy(CUcontext context)
+{
+    FIND(DRV, cuCtxDestroy);
+    __typeof__(&cuCtxPopCurrent) pop = REAL_CU(cuCtxPopCurrent);
+    CUcontext current = NULL;
+    bool ours = context && session.context_is_own && context == session.context && frame_enter();
+    device_unbind_all();
+    if (!ours)
+        return real(context);
+    reset();
+    if (pop && !driver(cuCtxGetCurrent)(&current) && current == context)
+        pop(NULL);
+    return CUDA_SUCCESS;
+}
+
 /* Pinned host memory: synchronises too, and is not device memory. */
 #define FREE_HOST(api, name)                            \
     WRAP(api, name, (void *pointer),                    \

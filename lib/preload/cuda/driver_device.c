@@ -1,5 +1,5 @@
 /* driver_device.c - the driver's functions that take or give a device: logical devices for the program, also for CUDA
- * runtimes linked statically into it (device.h). cuMemCreate and resets are in cuda_memory.c. */
+ * runtimes linked statically into it (device.h). cuMemCreate, and the ends of contexts, are in cuda_memory.c. */
 #include <string.h>
 
 #include "preload/cuda/device.h"
@@ -99,14 +99,13 @@ PRISM_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice devi
 RELEASE(cuDevicePrimaryCtxRelease)
 RELEASE(cuDevicePrimaryCtxRelease_v2)
 
-#define CURRENT(name, parameters, arguments, change) \
-    WRAP(DRV, name, parameters,                      \
-         change();                                   \
+#define CURRENT(name, parameters, arguments) \
+    WRAP(DRV, name, parameters,              \
+         device_unbind();                    \
          return real arguments;)
-CURRENT(cuCtxSetCurrent, (CUcontext context), (context), device_unbind)
-CURRENT(cuCtxPushCurrent_v2, (CUcontext context), (context), device_unbind)
-CURRENT(cuCtxPopCurrent_v2, (CUcontext * context), (context), device_unbind)
-CURRENT(cuCtxDestroy_v2, (CUcontext context), (context), device_unbind_all)
+CURRENT(cuCtxSetCurrent, (CUcontext context), (context))
+CURRENT(cuCtxPushCurrent_v2, (CUcontext context), (context))
+CURRENT(cuCtxPopCurrent_v2, (CUcontext * context), (context))
 
 PRISM_EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags, int *active)
 {

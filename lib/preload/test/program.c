@@ -1,7 +1,6 @@
 /* program.c - what the tests run as a rank: an ordinary CUDA and NCCL program, one small act an argument. */
 #include <dlfcn.h>
 #include <netinet/in.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +13,6 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <nccl.h>
-
-#include "softgpu/softgpu.h"
 
 #define CHECK(call)                                                          \
     do {                                                                     \
@@ -353,18 +350,6 @@ static void act_reset(void)
     printf("reset\n");
 }
 
-/* As a runtime linked in statically does it, and goes on. */
-static void act_driver_reset(void)
-{
-    set_up();
-    put(1);
-    CHECK(ncclAllReduce(buffer, buffer, N, ncclFloat, ncclSum, comm, stream));
-    CHECK(cuDevicePrimaryCtxReset(0));
-    CHECK(cudaMalloc((void **)&buffer, sizeof host));
-    CHECK(ncclAllReduce(buffer, buffer, N, ncclFloat, ncclSum, comm, stream));
-    CHECK(cuDevicePrimaryCtxReset(0));
-}
-
 /* Larger than what is registered with CUDA at a time: every word comes through. */
 static void act_wide(void)
 {
@@ -486,51 +471,6 @@ static void act_assistant(int size, const char *act)
     CHECK(ncclCommDestroy(comm));
 }
 
-static void nothing(void *unused)
-{
-}
-
-/* As a CUDA runtime linked in statically begins: the primary context is current, and nobody has retained it, when the first call
- * comes that makes this process its rank. */
-static void act_half(void)
-{
-    CUcontext half, context;
-    struct softgpuCost cost = {.bytes = 1};
-    CHECK(softgpuLaunchHostFunc(NULL, nothing, &cost, sizeof cost, &cost)); /* makes no process a rank */
-    CHECK(cuDevicePrimaryCtxRelease(0));
-    CHECK(cuCtxGetCurrent(&half));
-    CHECK(cuDevicePrimaryCtxRetain(&context, 0));
-    printf("half %d\n", half && half == context);
-    act_allreduce();
-    CHECK(cuDevicePrimaryCtxRelease(0)); /* all of its own; the rank has one more */
-    CHECK(cuDevicePrimaryCtxRelease(0));
-    CHECK(cudaDeviceSynchronize());
-}
-
-static void *copying_thread(void *unused)
-{
-    put(1);
-    return NULL;
-}
-
-static void *freeing_thread(void *unused)
-{
-    CHECK(cudaFree(buffer));
-    return NULL;
-}
-
-/* Threads that have no context yet, whose first call needs one. */
-static void act_threads(void)
-{
-    pthread_t thread;
-    set_up();
-    CHECK(pthread_create(&thread, NULL, copying_thread, NULL));
-    CHECK(pthread_join(thread, NULL));
-    CHECK(pthread_create(&thread, NULL, freeing_thread, NULL));
-    CHECK(pthread_join(thread, NULL));
-    CHECK(ncclCommDestroy(comm));
-}
-
 static void act_bad(void)
 {
     set_up();
@@ -569,8 +509,8 @@ int main(int argc, char **argv)
     } acts[] = {
         {"allreduce", act_allreduce}, {"group", act_group}, {"split", act_split}, {"fork", act_fork},
         {"connections", act_connections}, {"names", act_names}, {"newer", act_newer}, {"local", act_local}, {"large", act_large},
-        {"many", act_many}, {"store", act_store}, {"bad", act_bad}, {"plain", act_plain}, {"average", act_average}, {"reset", act_reset}, {"driver_reset", act_driver_reset}, {"wide", act_wide}, {"beside_capture", act_beside_capture}, {"grow", act_grow},
-        {"closed", act_closed}, {"narrow", act_narrow}, {"half", act_half}, {"threads", act_threads},
+        {"many", act_many}, {"store", act_store}, {"bad", act_bad}, {"plain", act_plain}, {"average", act_average}, {"reset", act_reset}, {"wide", act_wide}, {"beside_capture", act_beside_capture}, {"grow", act_grow},
+        {"closed", act_closed}, {"narrow", act_narrow},
     };
     for (size_t i = 0; i < sizeof acts / sizeof *acts; i++)
         if (!strcmp(act, acts[i].name)) {

@@ -430,35 +430,13 @@ static void host_goes_on_while_the_heap_grows(void **state)
 
 static void reset_frees_all(void **state)
 {
-    static const char *const acts[] = {"reset", "driver_reset"};
-    for (int i = 0; i < 2; i++) {
-        struct fake *f = fresh(PHASE_EMULATE);
-        f->world = 2;
-        RUN(f, 1, acts[i]);
-        assert_exit(&f->ranks[0], 0);
-        assert_int_equal(f->ranks[0].live_bytes, 0);
-        assert_int_equal(f->ranks[0].peak_bytes, 4000);
-        assert_true(f->ranks[0].bye);
-    }
-}
-
-static void context_that_nobody_has_retained(void **state)
-{
-    struct fake *f = fresh(PHASE_CAPTURE);
-    RUN(f, 1, "half");
+    struct fake *f = fresh(PHASE_EMULATE);
+    f->world = 2;
+    RUN(f, 1, "reset");
     assert_exit(&f->ranks[0], 0);
-    assert_output(&f->ranks[0], "half 1");
-    assert_output(&f->ranks[0], "sum 1 1000");
-}
-
-static void threads_without_a_context(void **state)
-{
-    for (uint32_t phase = PHASE_CAPTURE; phase <= PHASE_EMULATE; phase++) {
-        struct fake *f = fresh(phase);
-        RUN(f, 1, "threads");
-        assert_exit(&f->ranks[0], 0);
-        assert_int_equal(f->ranks[0].live_bytes, 0);
-    }
+    assert_int_equal(f->ranks[0].live_bytes, 0);
+    assert_int_equal(f->ranks[0].peak_bytes, 4000);
+    assert_true(f->ranks[0].bye);
 }
 
 static void store_port_is_told(void **state)
@@ -573,8 +551,6 @@ int main(void)
         cmocka_unit_test(wide_copies),
         cmocka_unit_test(host_goes_on_while_the_heap_grows),
         cmocka_unit_test(reset_frees_all),
-        cmocka_unit_test(context_that_nobody_has_retained),
-        cmocka_unit_test(threads_without_a_context),
         cmocka_unit_test(store_port_is_told),
         cmocka_unit_test(bad_arguments),
         cmocka_unit_test(passes_through_when_no_rank),
