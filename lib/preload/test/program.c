@@ -471,6 +471,17 @@ static void act_assistant(int size, const char *act)
     CHECK(ncclCommDestroy(comm));
 }
 
+/* Nodes for ten seconds, whoever is slow to see the first. */
+static void act_on_and_on(void)
+{
+    set_up();
+    for (int i = 0; i < 10000; i++) {
+        CHECK(cudaStreamSynchronize(stream));
+        nanosleep(&(struct timespec){0, 1000000}, NULL);
+    }
+    tear_down();
+}
+
 static void act_bad(void)
 {
     set_up();
@@ -510,7 +521,7 @@ int main(int argc, char **argv)
         {"allreduce", act_allreduce}, {"group", act_group}, {"split", act_split}, {"fork", act_fork},
         {"connections", act_connections}, {"names", act_names}, {"newer", act_newer}, {"local", act_local}, {"large", act_large},
         {"many", act_many}, {"store", act_store}, {"bad", act_bad}, {"plain", act_plain}, {"average", act_average}, {"reset", act_reset}, {"wide", act_wide}, {"beside_capture", act_beside_capture}, {"grow", act_grow},
-        {"closed", act_closed}, {"narrow", act_narrow},
+        {"closed", act_closed}, {"narrow", act_narrow}, {"on_and_on", act_on_and_on},
     };
     for (size_t i = 0; i < sizeof acts / sizeof *acts; i++)
         if (!strcmp(act, acts[i].name)) {

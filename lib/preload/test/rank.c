@@ -490,7 +490,7 @@ static void lost_daemon_ends_the_rank(void **state)
 {
     struct fake *f = fresh(PHASE_CAPTURE);
     f->hang_up = true;
-    RUN(f, 1, "allreduce");
+    RUN(f, 1, "on_and_on");
     assert_exit(&f->ranks[0], PRISM_EXIT_DAEMON);
     assert_output(&f->ranks[0], "lost prismd");
 }
