@@ -18,3 +18,5 @@ $(eval $(call unit_test,prismd_player,prismd/test,player.c,$(PRISMD_LIBS),$(PRIS
 $(eval $(call unit_test,prismd_works,prismd/test,works.c,$(PRISMD_LIBS),$(PRISMD_LINK),$(PRISMD_CFLAGS)))
 $(eval $(call unit_test,prismd_settling,prismd/test,settling.c,common,,$(PRISMD_CFLAGS)))
 $(B)/test/prismd_settling: $(call objects,prismd,capture/settling.c)
+$(eval $(call unit_test,prismd_delivery,prismd/test,delivery.c,trace graph coll common,$(TRACE_LINK) -lm,$(PRISMD_CFLAGS)))
+$(B)/test/prismd_delivery: $(call objects,prismd,replay/delivery.c replay/prefetch.c)

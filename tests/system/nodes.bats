@@ -78,3 +78,25 @@ capture_on_two() { # WORLD
     refused 65 'graph.bin is damaged'
     nothing_left
 }
+
+# The trace's mode, and what the first node was told, hold for all.
+@test "control mode on two nodes: each makes its own ranks' large results" {
+    local program=("$PRISM_BUILD/test/gradients" 1 3) number run other pattern='-0.03125 0.00968137 -0.00943627'
+    capture_on_two 4
+    export PRISM_PHASE=auto PRISM_SANDBOX=0,2
+    for run in captured again; do
+        node 1 "${program[@]}"
+        other=$started
+        [ "$run" = again ] || export PRISM_PAYLOAD=control
+        node 0 "${program[@]}"
+        unset PRISM_PAYLOAD
+        wait "$started" || { cat ./*.err; false; }
+        wait "$other"
+        for number in 0 1; do
+            [ "$(grep -c "^rank $((2 * number)) gradients $pattern other $pattern\$" "$number.out")" -eq 3 ]
+            grep -qx "rank $((2 * number)) iteration 2 loss 30 norm 5 count 2101248" "$number.out"
+        done
+        python3 -c 'import json; r = json.load(open("two/report.json")); assert r["payload"] == "control" and r["nodes"] == 2, r'
+    done
+    nothing_left
+}
