@@ -167,7 +167,7 @@ static int read_now(struct delivery *v, const struct group *g, uint32_t ordinal)
         return daemon_fail(d, PRISM_EXIT_TRACE, "rank %u: the trace has no payload for group %u of communicator %u; capture again",
                            g->rank->number, ordinal, g->comm);
     bytes_reserve(&v->scratch, (size_t)size);
-    if (payload_reader_get(v->payloads, key, v->scratch.data, (size_t)size, &err) != size)
+    if (size && payload_reader_get(v->payloads, key, v->scratch.data, (size_t)size, &err) != size)
         return daemon_fail(d, err.code ? err.code : PRISM_EXIT_TRACE, "%s", err.text);
     v->scratch.len = (size_t)size;
     return 0;

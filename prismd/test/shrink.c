@@ -278,6 +278,9 @@ static void control_mode_reads_what_it_keeps(void **state)
         const struct order_run *o = order(&f, &large_sum, &large_sum, 1, payloads);
         assert_int_equal(o->nsegments, 1);
         assert_synthetic(order_segments(o), F32, 0, 20000);
+        struct order_segment *s = (struct order_segment *)(uintptr_t)order_segments(o);
+        s->key.comm = COLL_DATATYPES;
+        assert_non_null(order_fault(&o->h, &(struct order_create){.size = 3, .rank = 2}));
         tear_down(&f);
 
         set_up(&f, both, 2);
