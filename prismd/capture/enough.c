@@ -5,6 +5,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "prismd/replay/emulate.h"
+#include "prismd/replay/measured.h"
 #include "prismd/link/link.h"
 #include "prismd/local.h"
 
@@ -38,7 +39,7 @@ static bool has_enough(const struct daemon *d, const struct rank *r)
         return true; /* it waits for nobody */
     uint32_t wanted = d->conf->iterations + 1 > LEAST ? d->conf->iterations + 1 : LEAST;
     if (d->phase != PHASE_CAPTURE)
-        return emulate_rank_result(d, r->number).iterations >= d->graph->ranks[r->number].niterations + 1;
+        return emulate_rank_result(d, r->number).iterations >= d->graph->ranks[r->number].niterations + MEASURED_PASSES + 1;
     return graph_count_iterations(d->graph, r->number, nodes_over(r)) >= wanted;
 }
 

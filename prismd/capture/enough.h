@@ -3,7 +3,7 @@
  * Every node looks now and then how many iterations its own ranks have behind them and tells the coordinator when all have
  * enough; when every node has, the coordinator tells all to stop. Ranks then get SIGTERM; how they end is no failure. One
  * iteration more than K (three at least) is waited for: a period shows when it repeats, and what the last of the K delivers
- * must have arrived; what is recorded beyond K is cut off (graph_truncate).
+ * must have arrived; what is recorded beyond K is cut off (graph_truncate). Calibration goes on for some more (replay/measured.h).
  */
 #ifndef PRISM_PRISMD_ENOUGH_H
 #define PRISM_PRISMD_ENOUGH_H

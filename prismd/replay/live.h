@@ -5,7 +5,7 @@
 #include "prismd/daemon.h"
 #include "prismd/gates/pace.h"
 #include "prismd/replay/behind.h"
-#include "prismd/capture/record.h"
+#include "prismd/replay/measured.h"
 
 #define LIVE_GATES 8192 /* remembered until their device times come */
 

@@ -1,4 +1,4 @@
-/* works.c - measured times to works (record.h). */
+/* works.c - measured times to works (measured.h). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "prismd/capture/record.h"
+#include "prismd/replay/measured.h"
 
 #define US 1000
 #define MS 1000000
@@ -98,9 +98,45 @@ static void test_kernels_after_idleness(void **state)
     iterations((int64_t[]){1 * MS, 1 * MS, 1 * MS, 50 * US}, (int64_t[]){work, work, work, 0});
 }
 
+/* An iteration of a group and a record, each on the stream all the time: recorded once, then gone through again. */
+static void test_passes(void **state)
+{
+    const struct graph_part part = {.op = 1, .datatype = 7, .peer = -1, .count = 1};
+    const int32_t ranks[] = {0};
+    const struct graph_node comm = {.kind = GRAPH_COMM}, record = {.kind = GRAPH_RECORD};
+    const int work_ms[] = {9, 4, 6, 5, 40, 5, 5}; /* in front of the record; the fifth is none like most, the last is not whole */
+    struct graph *g = graph_create(1, 8);
+    (void)state;
+    graph_set_member(g, 0, 0, graph_add_comm(g, ranks, 1), 0);
+    assert_int_equal(graph_add_node(g, 0, &comm, &part, 1), 0);
+    assert_int_equal(graph_add_node(g, 0, &record, NULL, 0), 0);
+    g->ranks[0].niterations = 1;
+    g->ranks[0].iterations = calloc(2, sizeof(uint32_t));
+    g->ranks[0].iterations[1] = 2;
+    struct measured *x = measured_create(&g->ranks[0]);
+    int64_t t = MS;
+    for (uint32_t p = 0; p < 7; p++) {
+        struct msg_node m[] = {{.index = 2 * p, .kind = GRAPH_COMM, .ordinal = p, .enter_ns = t - 100 * US, .leave_ns = t - 200 * US},
+                               {.index = 2 * p + 1, .kind = GRAPH_RECORD, .enter_ns = t, .leave_ns = t - 50 * US}};
+        int64_t end = t + 90 * MS + work_ms[p] * MS;
+        struct msg_time times[] = {{.index = 2 * p, .pre_ns = t, .post_ns = t + 90 * MS}, {.index = 2 * p + 1, .pre_ns = end, .post_ns = end}};
+        measured_node(x, &m[0], p);
+        measured_node(x, &m[1], 0);
+        measured_times(x, times, 2);
+        t = end;
+    }
+    assert_int_equal(measured_to_works(x, g, 0), 2);
+    assert_int_equal((int)g->ranks[0].device_work[1], 5 * MS); /* of passes 1 to 5 without the fourth: 4, 6, 5, 5 */
+    assert_int_equal((int)g->ranks[0].host_work[1], 50 * US);
+    assert_int_equal((int)g->ranks[0].host_work[0], 100 * US);
+    measured_destroy(x);
+    graph_destroy(g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_host_ahead), cmocka_unit_test(test_idle),
+                                       cmocka_unit_test(test_passes),
                                        cmocka_unit_test(test_late_now_and_then), cmocka_unit_test(test_kernels_after_idleness)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

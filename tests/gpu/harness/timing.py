@@ -10,10 +10,8 @@ from harness.launch import Failed, folder_bytes, phase_numbers, read, say
 from harness.programs import STAGING, WORLDS, Program, choose, layout
 
 WARM = 5
-# Of the recorded iterations: those in which PyTorch makes communicators and its allocator grows.
-COLD = 2
 ERROR_LIMIT, PREDICTION_LIMIT = 0.01, 0.005
-# Captured and calibrated iterations; emulation goes on to the program's end.
+# Captured iterations. Calibration takes the last one several times, and emulation to the program's end: so that is the one that is predicted.
 RECORDED = 6
 # Of a world of thousands of ranks, whose iterations take half a minute to capture.
 RECORDED_WORLD = 5
@@ -118,7 +116,7 @@ def larger(launcher, result):
             if len(predicted) < 2:
                 row["failures"].append("the report has no prediction")
                 continue
-            wanted, got = compare.steady(predicted, COLD), compare.steady(seconds, WARM)
+            wanted, got = predicted[-1], compare.steady(seconds, WARM)
             row["errors"].append(abs(got - wanted) / wanted)
             if row["errors"][-1] > PREDICTION_LIMIT:
                 row["failures"].append(f"emulated {got:.6f} s, predicted {wanted:.6f} s: {100 * row['errors'][-1]:.2f} %")
@@ -151,7 +149,7 @@ def world_row(launcher, row, program):
         if len(predicted) < 2:
             row["failures"].append("the report has no prediction")
         else:
-            wanted, mine = compare.steady(predicted, COLD), compare.steady(row["emulated_seconds"], WARM)
+            wanted, mine = predicted[-1], compare.steady(row["emulated_seconds"], WARM)
             row["error"] = abs(mine - wanted) / wanted
             if row["error"] > PREDICTION_LIMIT:
                 row["failures"].append(f"emulated {mine:.6f} s, predicted {wanted:.6f} s: {100 * row['error']:.2f} %")

@@ -1,0 +1,233 @@
+#include "prismd/replay/measured.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "prismd/replay/align.h"
+
+/* A stream that was idle until the host issued the node shows it arriving this soon after: no work in front of it. */
+#define HOST_BOUND_NS 150000
+#define LIKE_MOST     0.1 /* relative difference of a pass's time from the median */
+
+struct live_node {
+    int64_t node;         /* the recorded one, -1 = none */
+    uint32_t pass;        /* 0 = as recorded, 1 ... = the last iteration again */
+    int64_t pre, post;    /* device; 0 = not seen */
+    int64_t enter, leave; /* host: call began; previous call had returned, 0 = none had */
+};
+
+struct measured {
+    const struct graph_rank *rank;
+    struct align *align;
+    struct live_node *nodes; /* owned; in order of issue */
+    uint32_t n, cap;
+    int64_t *unmatched; /* owned; by host thread: host work in front of nodes that are not recorded */
+    uint32_t nhosts;
+};
+
+/* idle when the node was issued: it came at once, or a while after */
+enum idle { NOT_IDLE, HOST_BOUND, LATE };
+
+struct sample { /* of a live node */
+    int64_t device, host;
+    uint8_t idle;
+    bool has_device;
+};
+
+/* What is summed up of a recorded node. */
+struct sum {
+    int64_t device, host;
+    uint32_t ndevice, nhost;
+    uint32_t at_once, late; /* samples of an idle stream, and of all others */
+};
+
+static void *allocate(size_t n, size_t size)
+{
+    void *p = calloc(n ? n : 1, size);
+    if (!p)
+        abort();
+    return p;
+}
+
+struct measured *measured_create(const struct graph_rank *r)
+{
+    struct measured *x = allocate(1, sizeof *x);
+    x->rank = r;
+    x->nhosts = r->nhosts;
+    x->unmatched = allocate(r->nhosts + 1u, sizeof *x->unmatched);
+    x->align = align_create(r);
+    return x;
+}
+
+void measured_destroy(struct measured *x)
+{
+    if (!x)
+        return;
+    free(x->nodes);
+    free(x->unmatched);
+    align_destroy(x->align);
+    free(x);
+}
+
+void measured_node(struct measured *x, const struct msg_node *m, uint32_t ordinal)
+{
+    int64_t node = align_next(x->align, m->kind, m->stream, m->comm, ordinal);
+    int64_t *unmatched = &x->unmatched[m->host < x->nhosts ? m->host : x->nhosts];
+    if (x->n == x->cap) {
+        x->cap = x->cap ? x->cap * 2 : 1024;
+        x->nodes = realloc(x->nodes, x->cap * sizeof *x->nodes);
+        if (!x->nodes)
+            abort();
+    }
+    x->nodes[x->n++] = (struct live_node){.node = node, .pass = align_pass(x->align), .enter = m->enter_ns,
+                                          .leave = m->leave_ns ? m->leave_ns - *unmatched : 0};
+    if (node >= 0)
+        *unmatched = 0;
+    else if (m->leave_ns && m->enter_ns > m->leave_ns)
+        *unmatched += m->enter_ns - m->leave_ns;
+}
+
+void measured_times(struct measured *x, const struct msg_time *times, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (times[i].index >= x->n)
+            continue;
+        x->nodes[times[i].index].pre = times[i].pre_ns;
+        x->nodes[times[i].index].post = times[i].post_ns;
+    }
+}
+
+/* --- samples --- */
+
+static enum idle idle_before(const struct live_node *l, int64_t before)
+{
+    if (!before || l->enter <= before)
+        return NOT_IDLE;
+    return l->pre - l->enter < HOST_BOUND_NS ? HOST_BOUND : LATE;
+}
+
+static struct sample *take_samples(const struct measured *x)
+{
+    const struct graph_rank *r = x->rank;
+    struct sample *samples = allocate(x->n, sizeof *samples);
+    int64_t *end_of_stream = allocate(r->nstreams + 1u, sizeof *end_of_stream);
+    for (uint32_t i = 0; i < x->n; i++) {
+        const struct live_node *l = &x->nodes[i];
+        struct sample *s = &samples[i];
+        if (l->node < 0)
+            continue;
+        const struct graph_node *n = &r->nodes[l->node];
+        s->host = l->leave && l->enter > l->leave ? l->enter - l->leave : 0;
+        if (n->kind == GRAPH_SYNC || !l->pre)
+            continue;
+        int64_t *before = &end_of_stream[n->stream];
+        int64_t work = *before ? l->pre - *before : 0;
+        s->idle = (uint8_t)idle_before(l, *before);
+        s->device = work > 0 && s->idle != HOST_BOUND ? work : 0;
+        s->has_device = true;
+        *before = l->post;
+    }
+    free(end_of_stream);
+    return samples;
+}
+
+/* An idle stream that is late once has kernels in front of the node, or the machine was busy and the stream lay idle all the time.
+ * Kernels are there in every iteration: where the node came at once in half of the others or more, there are none. */
+static bool lay_idle(const struct graph_rank *r, const struct sum *sums, uint32_t node)
+{
+    uint32_t k = 0, at_once = sums[node].at_once, late = sums[node].late - 1;
+    while (k < r->niterations && node >= r->iterations[k + 1])
+        k++;
+    if (k == r->niterations || node < r->iterations[0])
+        return false;
+    for (uint32_t other = 0; other < r->niterations; other++) {
+        uint32_t same = r->iterations[other] + (node - r->iterations[k]);
+        if (other == k || same >= r->iterations[other + 1] || r->nodes[same].kind != r->nodes[node].kind ||
+            r->nodes[same].stream != r->nodes[node].stream)
+            continue;
+        at_once += sums[same].at_once;
+        late += sums[same].late;
+    }
+    return at_once && at_once >= late;
+}
+
+/* --- passes --- */
+
+static int by_value(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Which passes count, by number, up to *n: those that were gone through whole and took as long as most. */
+static bool *choose_passes(const struct measured *x, uint32_t *n)
+{
+    uint32_t passes = 0;
+    for (uint32_t i = 0; i < x->n; i++)
+        if (x->nodes[i].node >= 0 && x->nodes[i].pass > passes)
+            passes = x->nodes[i].pass;
+    int64_t *begin = allocate(passes + 2u, sizeof *begin), *lasted = allocate(passes + 1u, sizeof *lasted);
+    bool *chosen = allocate(passes + 1u, sizeof *chosen);
+    uint32_t whole = 0;
+    for (uint32_t i = x->n; i-- > 0;)
+        if (x->nodes[i].node >= 0 && x->rank->nodes[x->nodes[i].node].kind == GRAPH_COMM)
+            begin[x->nodes[i].pass] = x->nodes[i].enter;
+    for (uint32_t p = 1; p < passes; p++)
+        if (begin[p] && begin[p + 1] > begin[p])
+            lasted[whole++] = begin[p + 1] - begin[p];
+    qsort(lasted, whole, sizeof *lasted, by_value);
+    double median = whole ? (double)(lasted[(whole - 1) / 2] + lasted[whole / 2]) / 2 : 0;
+    for (uint32_t p = 1; p < passes; p++) {
+        double time = (double)(begin[p + 1] - begin[p]);
+        chosen[p] = begin[p] && time > 0 && time >= median * (1 - LIKE_MOST) && time <= median * (1 + LIKE_MOST);
+    }
+    free(begin);
+    free(lasted);
+    *n = passes;
+    return chosen;
+}
+
+/* --- works --- */
+
+static void add(struct sum *to, const struct sample *s, bool idle)
+{
+    to->host += s->host;
+    to->nhost++;
+    if (!s->has_device)
+        return;
+    to->device += idle ? 0 : s->device;
+    to->ndevice++;
+}
+
+uint32_t measured_to_works(const struct measured *x, struct graph *g, uint32_t rank)
+{
+    struct graph_rank *r = &g->ranks[rank];
+    struct sample *samples = take_samples(x);
+    struct sum *sums = allocate(r->nnodes, sizeof *sums);
+    uint32_t passes, seen = 0;
+    bool *chosen = choose_passes(x, &passes);
+    for (uint32_t i = 0; i < x->n; i++)
+        if (samples[i].has_device)
+            *(samples[i].idle == HOST_BOUND ? &sums[x->nodes[i].node].at_once : &sums[x->nodes[i].node].late) += 1;
+    /* What the chosen passes have, and the recorded one where they have nothing. */
+    for (int recorded = 0; recorded < 2; recorded++)
+        for (uint32_t i = 0; i < x->n; i++) {
+            const struct live_node *l = &x->nodes[i];
+            if (l->node < 0 || (recorded ? l->pass > 0 : !chosen[l->pass]))
+                continue;
+            struct sum *to = &sums[l->node];
+            if (recorded && (samples[i].has_device ? to->ndevice : to->nhost))
+                continue;
+            add(to, &samples[i], samples[i].idle == LATE && lay_idle(r, sums, (uint32_t)l->node));
+        }
+    graph_alloc_works(g, rank);
+    for (uint32_t i = 0; i < r->nnodes; i++) {
+        r->host_work[i] = sums[i].nhost ? (float)(sums[i].host / sums[i].nhost) : 0;
+        r->device_work[i] = sums[i].ndevice ? (float)(sums[i].device / sums[i].ndevice) : 0;
+        seen += sums[i].ndevice > 0;
+    }
+    free(chosen);
+    free(samples);
+    free(sums);
+    return seen;
+}

@@ -1,0 +1,32 @@
+/* measured.h - calibration: what the live ranks' nodes took, from their times to the graph's works.
+ *
+ *     device work(n) = pre(n) - post(node before n on its stream): the kernels and copies between them. When the stream stood idle
+ *                      until the host issued n, the time in between was the host's, which host work has already.
+ *     host work(n)   = enter(n) - leave(n): from the program's return out of the call before to this call.
+ *
+ * Where capture was ended after some iterations (--prism-iterations), calibration goes on for MEASURED_PASSES more, in which the
+ * last recorded one stands for each, as in emulation. Its works are then the means over those passes that take as long as most, not
+ * what it took the first time: PyTorch's allocator, clocks and caches take longer than a handful of iterations to come to rest. Means
+ * and not medians, since an iteration is the sum of its works.
+ */
+#ifndef PRISM_PRISMD_MEASURED_H
+#define PRISM_PRISMD_MEASURED_H
+
+#include <stdint.h>
+
+#include "graph/graph.h"
+#include "proto/message.h"
+
+#define MEASURED_PASSES 6u
+
+struct measured;
+struct measured *measured_create(const struct graph_rank *r); /* borrows r */
+void measured_destroy(struct measured *m);                    /* NULL is fine */
+/* The rank's next node (m->index counts them): its host times go to the recorded node that it is (align.h). ordinal: of a COMM
+ * node. */
+void measured_node(struct measured *m, const struct msg_node *node, uint32_t ordinal);
+void measured_times(struct measured *m, const struct msg_time *times, uint32_t n);
+/* Works of the rank's nodes into the graph (graph_alloc_works). Returns the number of recorded nodes measured. */
+uint32_t measured_to_works(const struct measured *m, struct graph *g, uint32_t rank);
+
+#endif
