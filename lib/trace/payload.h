@@ -29,9 +29,17 @@ struct payload_writer;
 /* Creates payload-<node>.dat in dir; nothing counts until finish. Thread safe. */
 struct payload_writer *payload_writer_create(const char *dir, uint32_t node, struct prism_error *err);
 void payload_writer_set_level(struct payload_writer *w, int level); /* of zstd, before the first put; default 1 */
-/* A key put again replaces the one before. After a failed write every put and the finish fail with the same error. */
+void payload_writer_set_threads(struct payload_writer *w, int threads); /* for large contents, 1 to 16, before the first put */
+/* A key put again replaces the one before; the order of the calls counts. Contents of 64 KiB and more are hashed, compressed and
+ * written by threads (by themselves one a processor but one, 1 to 16; from the first such content on), 1 GiB of them at a time:
+ * else the caller waits. After a failed write every put that comes to know of it and the finish fail with the same error. */
 int payload_writer_put(struct payload_writer *w, struct payload_key key, const void *data, size_t len,
                        struct prism_error *err);
+/* For contents that are made, or that several keys share: a buffer of len bytes, aligned to 64, whatever is in it, the caller's
+ * until it is put under all these keys; nkeys = 0: not used after all. Nothing is copied. Taking one may wait as a put does. */
+void *payload_writer_room(struct payload_writer *w, size_t len);
+int payload_writer_put_room(struct payload_writer *w, const struct payload_key *keys, uint32_t nkeys, void *room, size_t len,
+                            struct prism_error *err);
 /* Writes the index atomically; the writer is destroyed either way. */
 int payload_writer_finish(struct payload_writer *w, struct prism_error *err);
 /* The same, but only keys for which keep() is not 0 stay; the data file is rewritten without the others where that

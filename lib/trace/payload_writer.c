@@ -11,7 +11,16 @@
 #include <zstd.h>
 
 #include "common/file.h"
+#include "trace/crew.h"
 #include "trace/payload_format.h"
+#include "trace/rooms.h"
+
+/* From so many bytes on a content is work for the crew. */
+#define LARGE ((size_t)64 << 10)
+/* Of large contents on their way; who brings more waits. */
+#define UNDER_WAY ((size_t)1 << 30)
+/* What is larger is compressed in pieces of so many bytes, each a zstd frame of its own: several threads do it. */
+#define PIECE ((size_t)4 << 20)
 
 /* Contents of at least SAMPLED bytes are compressed if SAMPLES parts of SAMPLE bytes lose a third. */
 #define SAMPLED ((size_t)1 << 20)
@@ -25,11 +34,29 @@ struct compressor { /* one a thread at work; kept for the next */
     struct compressor *next;
 };
 
+struct frame {
+    const void *data; /* in the content's room, whose bytes it replaced; or owned, where it is longer than these */
+    size_t len;
+};
+
+/* A large content on its way to the data file. */
+struct pour {
+    struct crew_job job; /* first */
+    uint8_t *room;       /* the crew's, to be given back */
+    size_t len;
+    uint32_t entry, nentries; /* which of the index get its number, once that is known */
+    uint32_t blob;
+    struct frame *frames; /* owned; one a piece */
+};
+
 struct payload_writer {
     char data_path[PATH_MAX], index_path[PATH_MAX];
     int fd;
-    int level;
-    pthread_mutex_t lock; /* all below */
+    int level, threads;
+    struct rooms rooms;
+    pthread_mutex_t writing; /* one at a time: the file system takes them so, and lets those who wait spin */
+    pthread_mutex_t lock;    /* all below */
+    struct crew *crew;       /* NULL before the first large content */
     struct payload_index index;
     uint32_t blobs_cap, entries_cap;
     uint32_t *table; /* open addressing by hash: blob + 1, 0 = empty */
@@ -72,6 +99,8 @@ static int cannot_write(const char *path, struct prism_error *err)
 
 static void writer_free(struct payload_writer *w)
 {
+    crew_finish(w->crew);
+    rooms_clear(&w->rooms);
     while (w->idle) {
         struct compressor *c = w->idle;
         w->idle = c->next;
@@ -83,6 +112,7 @@ static void writer_free(struct payload_writer *w)
         close(w->fd);
     payload_index_clear(&w->index);
     free(w->table);
+    pthread_mutex_destroy(&w->writing);
     pthread_mutex_destroy(&w->lock);
     free(w);
 }
@@ -93,6 +123,8 @@ struct payload_writer *payload_writer_create(const char *dir, uint32_t node, str
     w->fd = -1;
     w->level = 1;
     w->index.node = node;
+    rooms_init(&w->rooms, UNDER_WAY);
+    pthread_mutex_init(&w->writing, NULL);
     pthread_mutex_init(&w->lock, NULL);
     int a = snprintf(w->data_path, sizeof w->data_path, "%s/payload-%u.dat", dir, node);
     int b = snprintf(w->index_path, sizeof w->index_path, "%s/payload-%u.idx", dir, node);
@@ -124,15 +156,23 @@ void payload_writer_set_level(struct payload_writer *w, int level)
     w->level = level;
 }
 
+void payload_writer_set_threads(struct payload_writer *w, int threads)
+{
+    w->threads = threads;
+}
+
 void payload_writer_abort(struct payload_writer *w)
 {
     if (!w)
         return;
     unlink(w->data_path);
+    pthread_mutex_lock(&w->lock);
+    prism_error_set(&w->failed, PRISM_EXIT_TRACE, "%s is not wanted any more", w->data_path); /* so the crew does nothing more */
+    pthread_mutex_unlock(&w->lock);
     writer_free(w);
 }
 
-/* ---- Put ---- */
+/* ---- Index ---- */
 
 static void *grow(void *array, uint32_t n, uint32_t *cap, size_t size)
 {
@@ -179,26 +219,57 @@ static uint32_t blob_of(struct payload_writer *w, const struct payload_blob *con
     return *place - 1;
 }
 
+static void add_entries(struct payload_writer *w, const struct payload_key *keys, uint32_t nkeys, uint32_t blob)
+{
+    for (uint32_t i = 0; i < nkeys; i++) {
+        w->index.entries = grow(w->index.entries, w->index.nentries, &w->entries_cap, sizeof *w->index.entries);
+        w->index.entries[w->index.nentries++] = (struct payload_entry){keys[i], blob};
+    }
+}
+
+static struct payload_blob content_of(const void *data, size_t len)
+{
+    XXH128_hash_t hash = XXH3_128bits(data, len);
+    return (struct payload_blob){.hash_low = hash.low64, .hash_high = hash.high64, .raw = len, .offset = PAYLOAD_DATA_HEADER};
+}
+
+/* ---- Compress, write ---- */
+
 static struct compressor *compressor_take(struct payload_writer *w)
 {
+    pthread_mutex_lock(&w->lock);
     struct compressor *c = w->idle;
-    if (c) {
+    if (c)
         w->idle = c->next;
+    pthread_mutex_unlock(&w->lock);
+    if (c)
         return c;
-    }
     c = check(calloc(1, sizeof *c));
     c->zstd = check(ZSTD_createCCtx());
     return c;
 }
 
-static void make_room(struct compressor *c, size_t len)
+static void compressor_give(struct payload_writer *w, struct compressor *c)
+{
+    pthread_mutex_lock(&w->lock);
+    c->next = w->idle;
+    w->idle = c;
+    pthread_mutex_unlock(&w->lock);
+}
+
+/* Bytes of the frame, in c->buffer. */
+static size_t compress(struct compressor *c, int level, const void *data, size_t len)
 {
     size_t bound = ZSTD_compressBound(len);
-    if (bound <= c->cap)
-        return;
-    free(c->buffer);
-    c->buffer = check(malloc(bound));
-    c->cap = bound;
+    if (bound > c->cap) {
+        free(c->buffer);
+        c->buffer = check(malloc(bound));
+        c->cap = bound;
+    }
+    size_t n = ZSTD_compressCCtx(c->zstd, c->buffer, c->cap, data, len, level);
+    if (ZSTD_isError(n))
+        abort(); /* for want of memory: the buffer is large enough for anything */
+    return n;
 }
 
 /* Gradients are mostly noise: whether a large content is worth the time is seen from some of its parts. */
@@ -207,53 +278,49 @@ static bool worth_compressing(struct compressor *c, int level, const char *data,
     size_t after = 0;
     if (len < SAMPLED)
         return true;
-    make_room(c, SAMPLE);
-    for (size_t i = 0; i < SAMPLES; i++) {
-        size_t n = ZSTD_compressCCtx(c->zstd, c->buffer, c->cap, data + (len - SAMPLE) / (SAMPLES - 1) * i, SAMPLE, level);
-        after += ZSTD_isError(n) ? SAMPLE : n;
-    }
+    for (size_t i = 0; i < SAMPLES; i++)
+        after += compress(c, level, data + (len - SAMPLE) / (SAMPLES - 1) * i, SAMPLE);
     return after < SAMPLES * SAMPLE / 3 * 2;
 }
 
-/* The bytes to store: the compressed ones where they are fewer. */
-static const void *compress(struct compressor *c, int level, const void *data, size_t len, size_t *stored)
+/* Write outside the lock; only the place in the file is taken under it. */
+static void write_blob(struct payload_writer *w, uint32_t blob, bool compressed, const struct frame *parts, size_t nparts)
 {
-    if (!worth_compressing(c, level, data, len)) {
-        *stored = len;
-        return data;
-    }
-    make_room(c, len);
-    size_t n = ZSTD_compressCCtx(c->zstd, c->buffer, c->cap, data, len, level);
-    if (ZSTD_isError(n) || n >= len) {
-        *stored = len;
-        return data;
-    }
-    *stored = n;
-    return c->buffer;
-}
-
-/* Compress and write outside the lock; only the place in the file is taken under it. */
-static int store(struct payload_writer *w, struct compressor *c, uint32_t blob, const void *data, size_t len)
-{
-    size_t stored;
-    const void *bytes = compress(c, w->level, data, len, &stored);
+    uint64_t stored = 0;
+    int rc = 0;
+    for (size_t i = 0; i < nparts; i++)
+        stored += parts[i].len;
     pthread_mutex_lock(&w->lock);
     struct payload_blob *b = &w->index.blobs[blob];
     uint64_t offset = w->index.data_size;
     b->offset = offset;
     b->stored = stored;
-    b->compressed = bytes != data;
+    b->compressed = compressed;
     w->index.data_size += stored;
     pthread_mutex_unlock(&w->lock);
 
-    int rc = write_all(w->fd, bytes, stored, offset);
-    pthread_mutex_lock(&w->lock);
+    pthread_mutex_lock(&w->writing);
+    for (size_t i = 0; i < nparts && !rc; i++) {
+        rc = write_all(w->fd, parts[i].data, parts[i].len, offset);
+        offset += parts[i].len;
+    }
+    struct prism_error err = {0};
     if (rc)
-        cannot_write(w->data_path, &w->failed);
-    c->next = w->idle;
-    w->idle = c;
+        cannot_write(w->data_path, &err);
+    pthread_mutex_unlock(&w->writing);
+    if (!rc)
+        return;
+    pthread_mutex_lock(&w->lock);
+    prism_error_set(&w->failed, err.code, "%s", err.text);
     pthread_mutex_unlock(&w->lock);
-    return rc;
+}
+
+/* In one piece: compressed where that makes it less. */
+static void store(struct payload_writer *w, struct compressor *c, uint32_t blob, const void *data, size_t len, bool worth)
+{
+    size_t n = worth ? compress(c, w->level, data, len) : len;
+    struct frame whole = n < len ? (struct frame){c->buffer, n} : (struct frame){data, len};
+    write_blob(w, blob, n < len, &whole, 1);
 }
 
 /* To be called with the lock held, if at all. */
@@ -262,34 +329,148 @@ static int report_failed(const struct payload_writer *w, struct prism_error *err
     return w->failed.code ? prism_error_set(err, w->failed.code, "%s", w->failed.text) : 0;
 }
 
-int payload_writer_put(struct payload_writer *w, struct payload_key key, const void *data, size_t len,
-                       struct prism_error *err)
+/* ---- Large contents, by the crew ---- */
+
+static bool has_failed(struct payload_writer *w)
 {
-    XXH128_hash_t hash = XXH3_128bits(data, len);
-    struct payload_blob content = {.hash_low = hash.low64, .hash_high = hash.high64, .raw = len};
-    content.offset = PAYLOAD_DATA_HEADER;
+    pthread_mutex_lock(&w->lock);
+    bool failed = report_failed(w, NULL);
+    pthread_mutex_unlock(&w->lock);
+    return failed;
+}
+
+static uint32_t pour_begin(void *ctx, struct crew_job *job)
+{
+    struct payload_writer *w = ctx;
+    struct pour *p = (struct pour *)job;
     bool fresh = false;
-    struct compressor *c = NULL;
+    if (has_failed(w))
+        return 0;
+    struct payload_blob content = content_of(p->room, p->len);
+    pthread_mutex_lock(&w->lock);
+    p->blob = blob_of(w, &content, &fresh);
+    for (uint32_t i = 0; i < p->nentries; i++)
+        w->index.entries[p->entry + i].blob = p->blob;
+    pthread_mutex_unlock(&w->lock);
+    if (!fresh)
+        return 0;
+    struct compressor *c = compressor_take(w);
+    bool worth = worth_compressing(c, w->level, (const char *)p->room, p->len);
+    size_t pieces = worth && p->len > PIECE ? (p->len + PIECE - 1) / PIECE : 0;
+    if (pieces)
+        p->frames = check(calloc(pieces, sizeof *p->frames));
+    else
+        store(w, c, p->blob, p->room, p->len, worth);
+    compressor_give(w, c);
+    return (uint32_t)pieces;
+}
+
+static size_t piece_len(const struct pour *p, uint32_t number)
+{
+    size_t from = number * PIECE;
+    return p->len - from < PIECE ? p->len - from : PIECE;
+}
+
+static void pour_piece(void *ctx, struct crew_job *job, uint32_t number)
+{
+    struct payload_writer *w = ctx;
+    struct pour *p = (struct pour *)job;
+    uint8_t *raw = p->room + number * PIECE;
+    size_t len = piece_len(p, number);
+    if (has_failed(w))
+        return;
+    struct compressor *c = compressor_take(w);
+    size_t n = compress(c, w->level, raw, len);
+    void *to = n <= len ? raw : check(malloc(n));
+    memcpy(to, c->buffer, n);
+    p->frames[number] = (struct frame){to, n};
+    compressor_give(w, c);
+}
+
+static void pour_end(void *ctx, struct crew_job *job)
+{
+    struct payload_writer *w = ctx;
+    struct pour *p = (struct pour *)job;
+    uint32_t pieces = p->frames ? job->pieces : 0;
+    if (pieces && !has_failed(w))
+        write_blob(w, p->blob, true, p->frames, pieces);
+    for (uint32_t i = 0; i < pieces; i++)
+        if (p->frames[i].len > piece_len(p, i))
+            free((void *)p->frames[i].data);
+    free(p->frames);
+    rooms_give(&w->rooms, p->room);
+    free(p);
+}
+
+static const struct crew_work pouring = {pour_begin, pour_piece, pour_end};
+
+static int pour(struct payload_writer *w, const struct payload_key *keys, uint32_t nkeys, void *room, size_t len, struct prism_error *err)
+{
+    struct pour *p = check(calloc(1, sizeof *p));
+    p->room = room;
+    p->len = len;
+    p->nentries = nkeys;
     pthread_mutex_lock(&w->lock);
     int rc = report_failed(w, err);
+    p->entry = w->index.nentries;
+    add_entries(w, keys, nkeys, 0);
+    if (!w->crew)
+        w->crew = crew_create(&pouring, w, w->threads);
+    pthread_mutex_unlock(&w->lock);
+    rooms_send(&w->rooms, room);
+    crew_submit(w->crew, &p->job);
+    return rc;
+}
+
+/* ---- Put ---- */
+
+static int put_small(struct payload_writer *w, const struct payload_key *keys, uint32_t nkeys, const void *data, size_t len,
+                     struct prism_error *err)
+{
+    struct payload_blob content = content_of(data, len);
+    bool fresh = false;
     uint32_t blob = 0;
+    pthread_mutex_lock(&w->lock);
+    int rc = report_failed(w, err);
     if (!rc) {
         blob = blob_of(w, &content, &fresh);
-        w->index.entries =
-            grow(w->index.entries, w->index.nentries, &w->entries_cap, sizeof *w->index.entries);
-        w->index.entries[w->index.nentries++] = (struct payload_entry){key, blob};
-        if (fresh && len)
-            c = compressor_take(w);
+        add_entries(w, keys, nkeys, blob);
     }
     pthread_mutex_unlock(&w->lock);
-    if (!c)
+    if (!fresh || !len)
         return rc;
-    if (!store(w, c, blob, data, len))
-        return 0;
+    struct compressor *c = compressor_take(w);
+    store(w, c, blob, data, len, true);
+    compressor_give(w, c);
     pthread_mutex_lock(&w->lock);
     rc = report_failed(w, err);
     pthread_mutex_unlock(&w->lock);
     return rc;
+}
+
+void *payload_writer_room(struct payload_writer *w, size_t len)
+{
+    return rooms_take(&w->rooms, len);
+}
+
+int payload_writer_put_room(struct payload_writer *w, const struct payload_key *keys, uint32_t nkeys, void *room, size_t len,
+                            struct prism_error *err)
+{
+    if (nkeys && len >= LARGE)
+        return pour(w, keys, nkeys, room, len, err);
+    int rc = nkeys ? put_small(w, keys, nkeys, room, len, err) : 0;
+    rooms_give(&w->rooms, room);
+    return rc;
+}
+
+int payload_writer_put(struct payload_writer *w, struct payload_key key, const void *data, size_t len,
+                       struct prism_error *err)
+{
+    if (len < LARGE)
+        return put_small(w, &key, 1, data, len, err);
+    void *room = payload_writer_room(w, len);
+    memcpy(room, data, len);
+    return payload_writer_put_room(w, &key, 1, room, len, err);
 }
 
 /* ---- Finish ---- */
@@ -378,6 +559,8 @@ static int compact(struct payload_writer *w, struct prism_error *err)
 int payload_writer_finish_keep(struct payload_writer *w, int (*keep)(void *ctx, struct payload_key key),
                                void *ctx, struct prism_error *err)
 {
+    crew_finish(w->crew);
+    w->crew = NULL;
     int rc = report_failed(w, err);
     if (!rc && keep && drop_unwanted(&w->index, keep, ctx) > w->index.data_size / 2)
         rc = compact(w, err);
