@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "coll/share.h"
 #include "coll/synthetic.h"
 #include "coll/types.h"
 #include "common/log.h"
@@ -19,7 +20,6 @@
 #include "trace/payload.h"
 
 static struct payload_writer *payloads;
-static struct bytes gathered; /* outputs of a group of several parts */
 
 uint64_t capture_kept(const struct daemon *d, int datatype, uint64_t bytes)
 {
@@ -34,21 +34,19 @@ static int keep_output(struct daemon *d, const struct group *g)
 {
     struct payload_key key = {g->rank->number, g->comm, g->ordinal, PAYLOAD_OUTPUT};
     struct prism_error err = {0};
-    const uint8_t *region = g->rank->region;
-    /* The common case needs no copy. */
-    if (g->nparts == 1) {
-        const struct msg_part *p = &g->parts[0];
-        uint64_t bytes = capture_kept(d, p->datatype, p->out_bytes);
-        if (bytes && payload_writer_put(payloads, key, region + p->out_offset, bytes, &err))
-            return daemon_fail(d, err.code, "%s", err.text);
-        return 0;
-    }
-    bytes_clear(&gathered);
+    uint64_t bytes = 0;
     for (uint32_t i = 0; i < g->nparts; i++)
-        bytes_put(&gathered, region + g->parts[i].out_offset, capture_kept(d, g->parts[i].datatype, g->parts[i].out_bytes));
-    if (gathered.len && payload_writer_put(payloads, key, gathered.data, gathered.len, &err))
-        return daemon_fail(d, err.code, "%s", err.text);
-    return 0;
+        bytes += capture_kept(d, g->parts[i].datatype, g->parts[i].out_bytes);
+    if (g->kept || !bytes)
+        return 0;
+    uint8_t *room = payload_writer_room(payloads, bytes);
+    void *to = room;
+    for (uint32_t i = 0; i < g->nparts; i++) {
+        uint64_t kept = capture_kept(d, g->parts[i].datatype, g->parts[i].out_bytes);
+        coll_copy_to(&to, 1, g->rank->region + g->parts[i].out_offset, kept);
+        to = (uint8_t *)to + kept;
+    }
+    return payload_writer_put_room(payloads, &key, 1, room, bytes, &err) ? daemon_fail(d, err.code, "%s", err.text) : 0;
 }
 
 static void part_served(struct daemon *d, struct group *g)
@@ -179,7 +177,6 @@ int capture_end(struct daemon *d, bool ok, struct prism_error *err)
     folding_end(d);
     channel_end();
     collective_end();
-    bytes_free(&gathered);
     int rc = 0;
     if (ok && payloads)
         rc = payload_writer_finish(payloads, err);

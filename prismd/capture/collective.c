@@ -1,16 +1,13 @@
 #include "prismd/capture/collective.h"
+#include "prismd/capture/collective_private.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#include <uthash.h>
 
 #include "coll/combine.h"
 #include "coll/reduce.h"
 #include "coll/share.h"
 #include "coll/types.h"
-#include "common/scratch.h"
-#include "prismd/capture/capture.h"
 #include "prismd/folding/folding.h"
 #include "prismd/folding/folding_spread.h"
 #include "prismd/link/link.h"
@@ -22,41 +19,10 @@
  * ranks are. */
 #define NODE_SUM_LEAST 65u
 
-struct collective_key {
-    int32_t global;
-    uint32_t sequence;
-};
-
-/* One member's side. A local member's input stays in its region; a remote one's was sent here, or is in its node's sum, which
- * stands with the first of the node's members. */
-struct entry {
-    bool arrived;
-    bool summed; /* `data` is the sum over a node's members, this the first of them; or this is another of them, without data */
-    struct group *group; /* local */
-    uint32_t part;
-    uint8_t *data;      /* remote; owned */
-    uint32_t position;  /* remote: names the group at its node */
-    uint32_t comm, ordinal; /* as the member numbers them */
-    struct msg_part what;
-};
-
-struct collective {
-    struct collective_key key;
-    uint32_t size, arrived;
-    uint32_t expected; /* members that run (all, except in a folded capture); at a node that is not the home: its members of a sum */
-    const uint32_t *stand_ins; /* by communicator rank, whose input counts for it; NULL = its own. Borrowed */
-    uint32_t first; /* communicator rank that came first: what the others are compared with */
-    bool summed;    /* home: inputs came as sums of nodes */
-    struct entry *entries; /* owned; by communicator rank */
-    UT_hash_handle hh;
-};
-
 static struct collective *open_collectives;
 static collective_served on_served;
-static struct payload_writer *payload_file;
 static uint8_t *has_left; /* by world rank */
 static uint32_t nleft;
-static struct scratch sum_scratch, shared_scratch;
 
 static struct collective *find_or_add(struct daemon *d, const struct collective_key *key)
 {
@@ -84,16 +50,6 @@ static void drop(struct collective *c)
         free(c->entries[i].data);
     free(c->entries);
     free(c);
-}
-
-static int world_rank(const struct daemon *d, const struct collective *c, uint32_t member)
-{
-    return d->graph->comms[c->key.global].ranks[member];
-}
-
-static const void *input_of(const struct entry *e)
-{
-    return e->group ? e->group->rank->region + e->what.in_offset : e->data;
 }
 
 /* A mismatch is the program's bug; real NCCL would hang. */
@@ -138,9 +94,7 @@ static bool in_sum_of(const struct daemon *d, const struct collective *c, uint32
     return place_capture_node(d->conf, rank) == node && !conf_is_sandbox(d->conf, rank);
 }
 
-/* Sums by node: the reduction of all that has arrived, one after the other in rank order; a node's sum is one term. false: there
- * is none. */
-static bool accumulate(struct daemon *d, const struct collective *c, bool without_sandbox, void *out)
+bool collective_accumulate(struct daemon *d, const struct collective *c, bool without_sandbox, void *out)
 {
     const struct msg_part *w = &c->entries[c->first].what;
     struct prism_error err = {0};
@@ -178,8 +132,8 @@ static void send_sum(struct daemon *d, const struct collective *c, uint32_t home
 {
     const struct msg_part *w = &c->entries[c->first].what;
     struct bytes b = {0};
-    void *sum = scratch_of(&sum_scratch, w->out_bytes);
-    if (accumulate(d, c, false, sum)) {
+    void *sum = payload_writer_room(collective_payloads, w->out_bytes);
+    if (collective_accumulate(d, c, false, sum)) {
         bytes_put_u32(&b, (uint32_t)c->key.global);
         bytes_put_u32(&b, c->key.sequence);
         bytes_put_u8(&b, w->datatype);
@@ -189,6 +143,7 @@ static void send_sum(struct daemon *d, const struct collective *c, uint32_t home
         bytes_put(&b, sum, w->out_bytes);
         link_send(d, home, LINK_NODE_SUM, &b);
     }
+    payload_writer_put_room(collective_payloads, NULL, 0, sum, 0, NULL);
     bytes_free(&b);
 }
 
@@ -241,114 +196,44 @@ static int serve(struct daemon *d, const struct collective *c, const void *const
     return rc;
 }
 
-/* Members that did not come in a node's sum. */
+/* Members that did not come in a node's sum. shared: a room, which goes to the payloads; or NULL. */
 static void serve_all(struct daemon *d, const struct collective *c, const void *const *inputs, const struct coll_premul *scalars,
-                      const void *shared)
+                      void *shared)
 {
-    void **to = malloc(c->size * sizeof *to);
-    uint64_t bytes = c->entries[c->first].what.out_bytes;
-    uint32_t n = 0;
-    int rc = 0;
-    if (!to)
-        abort();
-    for (uint32_t i = 0; i < c->size && shared; i++)
-        if (c->entries[i].arrived && c->entries[i].group && c->entries[i].what.out_bytes == bytes)
-            to[n++] = c->entries[i].group->rank->region + c->entries[i].what.out_offset;
-    if (n)
-        coll_copy_to(to, n, shared, bytes);
-    free(to);
-    for (uint32_t i = 0; i < c->size && !rc && !d->failure.code; i++)
-        if (c->entries[i].arrived && !c->entries[i].summed)
-            rc = serve(d, c, inputs, scalars, i, shared);
+    struct prism_error err = {0};
+    uint32_t nkeys = 0;
+    struct payload_key *keys = shared ? collective_hand_out(d, c, shared, &nkeys) : NULL;
+    for (uint32_t i = 0; i < c->size && !d->failure.code; i++)
+        if (c->entries[i].arrived && !c->entries[i].summed && serve(d, c, inputs, scalars, i, shared))
+            break;
+    if (shared && payload_writer_put_room(collective_payloads, keys, nkeys, shared, c->entries[c->first].what.out_bytes, &err))
+        daemon_fail(d, err.code, "%s", err.text);
+    free(keys);
 }
 
-/* An all-reduce of n members is combined once, not n times. In shared_scratch; NULL where outputs differ. */
+/* An all-reduce of n members is combined once, not n times. In a room; NULL where outputs differ. */
 static void *combine_once(struct daemon *d, const struct collective *c, const void *const *inputs,
                           const struct coll_premul *scalars)
 {
     const struct msg_part *w = &c->entries[c->first].what;
     if (!coll_op_same_output(w->op) || !w->out_bytes)
         return NULL;
-    void *out = scratch_of(&shared_scratch, w->out_bytes);
+    void *out = payload_writer_room(collective_payloads, w->out_bytes);
     if (!inputs)
-        accumulate(d, c, false, out);
+        collective_accumulate(d, c, false, out);
     else
         combine_for(d, c, inputs, scalars, c->first, out);
     return out;
 }
 
-static int keep_sum(struct daemon *d, const struct collective *c, uint32_t leader, const void *sum, size_t bytes)
-{
-    const struct entry *e = &c->entries[leader];
-    struct payload_key key = {(uint32_t)world_rank(d, c, leader), e->comm, e->ordinal, PAYLOAD_CONTRIBUTION + e->part};
-    struct prism_error err = {0};
-    return payload_writer_put(payload_file, key, sum, bytes, &err) ? daemon_fail(d, err.code, "%s", err.text) : 0;
-}
-
-static bool is_sandbox(const struct daemon *d, const struct collective *c, uint32_t member)
-{
-    return conf_is_sandbox(d->conf, (uint32_t)world_rank(d, c, member));
-}
-
-/* What the leftmost virtual rank brings in a shrunk communicator: the sum of the virtual inputs, in pairs. Kept
- * under the first sandbox member's name. Only reductions need it: all else can be cut out of the outputs. */
-static int keep_contribution(struct daemon *d, const struct collective *c, const void *const *inputs,
-                             const struct coll_premul *scalars)
-{
-    const struct msg_part *w = &c->entries[c->first].what;
-    uint64_t count = coll_input_count(w->op, w->count, 0, w->peer, (int)c->size);
-    size_t bytes = count * coll_datatype_size(w->datatype);
-    if (!coll_op_is_reduction(w->op) || !capture_kept(d, w->datatype, bytes))
-        return 0;
-    int leader = -1, nvirtual = 0;
-    const void **some = malloc(c->size * sizeof *some);
-    struct coll_premul *factors = malloc(c->size * sizeof *factors);
-    if (!some || !factors)
-        abort();
-    for (uint32_t i = 0; i < c->size; i++)
-        if (is_sandbox(d, c, i)) {
-            leader = leader < 0 ? (int)i : leader;
-        } else {
-            factors[nvirtual] = scalars[i];
-            some[nvirtual++] = inputs[i];
-        }
-    int rc = 0;
-    if (leader >= 0 && nvirtual) {
-        void *sum = scratch_of(&sum_scratch, bytes);
-        /* An average is of the whole group: the sum is kept, the division is the shrunk operation's. */
-        int redop = w->redop == COLL_REDOP_AVG ? COLL_REDOP_SUM : w->redop;
-        struct prism_error err = {0};
-        if (coll_reduce(sum, some, nvirtual, count, w->datatype, redop, factors, &err))
-            rc = daemon_fail(d, err.code, "%s", err.text);
-        else
-            rc = keep_sum(d, c, (uint32_t)leader, sum, bytes);
-    }
-    free(some);
-    free(factors);
-    return rc;
-}
-
-/* The same where some inputs came as sums. */
-static int keep_summed_contribution(struct daemon *d, const struct collective *c)
-{
-    uint32_t leader = 0;
-    size_t bytes = c->entries[c->first].what.out_bytes;
-    while (leader < c->size && !is_sandbox(d, c, leader))
-        leader++;
-    if (leader == c->size || !capture_kept(d, c->entries[c->first].what.datatype, bytes))
-        return 0;
-    void *sum = scratch_of(&sum_scratch, bytes);
-    return accumulate(d, c, true, sum) ? keep_sum(d, c, leader, sum, bytes) : 0;
-}
-
 static void complete_summed(struct daemon *d, struct collective *c)
 {
-    int rc = keep_summed_contribution(d, c);
+    int rc = collective_keep_summed_contribution(d, c);
     void *shared = rc || d->failure.code ? NULL : combine_once(d, c, NULL, NULL);
-    if (!rc && !d->failure.code)
-        serve_all(d, c, NULL, NULL, shared);
     if (!d->failure.code)
         send_node_results(d, c, shared);
+    if (!rc)
+        serve_all(d, c, NULL, NULL, shared);
     drop(c);
 }
 
@@ -364,9 +249,9 @@ static void complete(struct daemon *d, struct collective *c)
         scalars[i] = (struct coll_premul){.bits = e->what.scalar};
     }
     folding_spread_note(d, &d->graph->comms[c->key.global], c->stand_ins, &c->entries[c->first].what, inputs);
-    int rc = folding_has_root(d, &d->graph->comms[c->key.global], &c->entries[c->first].what) ? keep_contribution(d, c, inputs, scalars) : -1;
+    int rc = folding_has_root(d, &d->graph->comms[c->key.global], &c->entries[c->first].what) ? collective_keep_contribution(d, c, inputs, scalars) : -1;
     void *shared = rc ? NULL : combine_once(d, c, inputs, scalars);
-    if (!rc && !d->failure.code)
+    if (!rc)
         serve_all(d, c, inputs, scalars, shared);
     free(inputs);
     free(scalars);
@@ -543,8 +428,12 @@ static void on_node_result(struct daemon *d, uint32_t from, struct bytes_reader 
     HASH_FIND(hh, open_collectives, &key, sizeof key, c);
     if (!data || !c || d->phase != PHASE_CAPTURE || d->stopping)
         return;
-    if (c->entries[c->first].what.out_bytes == bytes)
-        serve_all(d, c, NULL, NULL, data);
+    if (c->entries[c->first].what.out_bytes == bytes) {
+        void *shared = bytes ? payload_writer_room(collective_payloads, bytes) : NULL;
+        if (shared)
+            coll_copy_to(&shared, 1, data, bytes);
+        serve_all(d, c, NULL, NULL, shared);
+    }
     drop(c);
 }
 
@@ -578,7 +467,7 @@ void collective_rank_left(struct daemon *d, uint32_t rank)
 void collective_begin(collective_served served, struct payload_writer *payloads)
 {
     on_served = served;
-    payload_file = payloads;
+    collective_payloads = payloads;
     link_on(LINK_ARRIVED, on_arrived);
     link_on(LINK_RESULT, on_result);
     link_on(LINK_NODE_SUM, on_node_sum);
@@ -590,8 +479,6 @@ void collective_end(void)
     struct collective *c, *next;
     HASH_ITER(hh, open_collectives, c, next)
         drop(c);
-    scratch_drop(&sum_scratch);
-    scratch_drop(&shared_scratch);
     free(has_left);
     has_left = NULL;
     nleft = 0;

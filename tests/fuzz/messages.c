@@ -149,6 +149,21 @@ int payload_writer_put(struct payload_writer *w, struct payload_key key, const v
     return 0;
 }
 
+void *payload_writer_room(struct payload_writer *w, size_t len)
+{
+    void *room = malloc(len);
+    return room ? room : (abort(), NULL);
+}
+
+int payload_writer_put_room(struct payload_writer *w, const struct payload_key *keys, uint32_t nkeys, void *room, size_t len,
+                            struct prism_error *err)
+{
+    for (uint32_t i = 0; i < nkeys; i++)
+        payload_writer_put(w, keys[i], room, len, err);
+    free(room);
+    return 0;
+}
+
 int payload_writer_finish(struct payload_writer *w, struct prism_error *err)
 {
     return 0;
