@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # bench_host.sh BUILD WORK: what Prism costs the host: recording and writing the trace, an operation; the preload library, an
-# NCCL call on software GPUs (a communicator of two, of one without Prism). Prints FIGURE lines: of calls the tenth percentile, the median, the
-# ninetieth.
+# NCCL call on software GPUs (a communicator of two, of one without Prism); capture of large operations. Prints FIGURE lines: of
+# calls the tenth percentile, the median, the ninetieth.
 set -eu
 build=$(cd "$1" && pwd) work=$2
 source=$(cd "$(dirname "$0")" && pwd)
@@ -24,3 +24,17 @@ timeout 300 prism run --emulate=2 --sandbox=0 --trace="$work/cost" --network="$s
 figure nccl_nanoseconds_per_call plain.txt
 figure preload_capture_nanoseconds_per_call cost/logs/capture.rank0
 figure preload_nanoseconds_per_call emulated.txt
+
+# Sums of 64 MiB a second that capture gets through, from the start of prism run until the trace is on disk.
+sum_bytes=$((64 << 20)) rounds=4 sums=20 # a round of gpu_volume, and one to warm up, is four sums
+for kind in noise halves; do
+    values=
+    for repeat in 1 2 3; do
+        began=$(date +%s%N)
+        timeout 300 prism run --emulate=2 --sandbox=0 --phase=capture --trace="$work/large" -- "$build/test/gpu_volume" $kind $((sum_bytes >> 20)) $rounds >/dev/null 2>run.txt ||
+            { cat run.txt >&2; exit 1; }
+        values+=" $((sums * sum_bytes * 1000 / (($(date +%s%N) - began) / 1000000)))"
+        rm -r "$work/large"
+    done
+    echo "FIGURE capture_large_${kind}_bytes_per_second bytes/s$values"
+done

@@ -7,3 +7,5 @@ $(eval $(call test_program,gpu_queue,tests/gpu,queue.c,,-ldl -pthread,-I. -isyst
 # Measuring programs for two GPUs (tests/gpu/two); CUDA and NCCL are opened by name.
 $(eval $(call test_program,pace_arm,tests/gpu,pace_arm.c,,-ldl,-I. -isystem lib/abi))
 $(eval $(call test_program,ballast,tests/gpu,ballast.c,,-ldl,-I. -isystem lib/abi))
+# What capture does of large operations.
+$(eval $(call test_program,gpu_volume,tests/gpu,volume.c,,-L$(LIB)/softgpu -lnccl -lcudart -lcuda,-Ilib/abi))
