@@ -37,10 +37,12 @@ def work_folder():
 
 @dataclass
 class Case:
-    """captured: iterations that the trace holds; 0: all, where sizes come from data and the last does not stand for all."""
+    """captured: iterations that the trace holds; 0: all, where sizes come from data and the last does not stand for all. most:
+    iterations; a trace of all holds gigabytes of each."""
 
     program: Program
     captured: int = 6
+    most: int = 1000
 
 
 @dataclass
@@ -65,8 +67,8 @@ class Kind:
         return len(self.sandbox.split(",")) + self.ways[way]
 
 
-def case(name, file, world, about, *arguments, captured=6):
-    return Case(Program(name, file, world, about, list(arguments)), captured)
+def case(name, file, world, about, *arguments, captured=6, most=1000):
+    return Case(Program(name, file, world, about, list(arguments)), captured, most)
 
 
 def cases(*rows):
@@ -170,7 +172,7 @@ class Real:
             self.case(name, self.kind.cases[name], profiled=True)
 
     def case(self, name, given, profiled=False):
-        program, count = given.program, PROFILED_ITERATIONS if profiled else self.o.iterations
+        program, count = given.program, PROFILED_ITERATIONS if profiled else min(given.most, self.o.iterations)
         prefix, label = "", name
         if profiled:
             label = name + "-profiled"
