@@ -1,5 +1,6 @@
 #include "prismd/replay/measured.h"
 
+#include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
@@ -37,7 +38,7 @@ struct sample { /* of a live node */
 /* What is summed up of a recorded node. */
 struct sum {
     int64_t device, host;
-    uint32_t ndevice, nhost;
+    bool timed;
     uint32_t at_once, late; /* samples of an idle stream, and of all others */
 };
 
@@ -159,72 +160,70 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Which passes count, by number, up to *n: those that were gone through whole and took as long as most. */
+/* Which passes count, by number, *n of them: those that were gone through whole, by host and device, and took as long as most. */
 static bool *choose_passes(const struct measured *x, uint32_t *n)
 {
-    uint32_t passes = 0;
+    uint32_t passes = 0, whole = 0;
     for (uint32_t i = 0; i < x->n; i++)
         if (x->nodes[i].node >= 0 && x->nodes[i].pass > passes)
             passes = x->nodes[i].pass;
     int64_t *begin = allocate(passes + 2u, sizeof *begin), *lasted = allocate(passes + 1u, sizeof *lasted);
-    bool *chosen = allocate(passes + 1u, sizeof *chosen);
-    uint32_t whole = 0;
-    for (uint32_t i = x->n; i-- > 0;)
-        if (x->nodes[i].node >= 0 && x->rank->nodes[x->nodes[i].node].kind == GRAPH_COMM)
-            begin[x->nodes[i].pass] = x->nodes[i].enter;
+    int64_t *sorted = allocate(passes + 1u, sizeof *sorted);
+    bool *untimed = allocate(passes + 1u, sizeof *untimed), *chosen = allocate(passes + 1u, sizeof *chosen);
+    for (uint32_t i = x->n; i-- > 0;) {
+        const struct live_node *l = &x->nodes[i];
+        if (l->node < 0 || x->rank->nodes[l->node].kind != GRAPH_COMM)
+            continue;
+        begin[l->pass] = l->pre ? l->enter : 0;
+        untimed[l->pass] |= !l->pre;
+    }
     for (uint32_t p = 1; p < passes; p++)
-        if (begin[p] && begin[p + 1] > begin[p])
-            lasted[whole++] = begin[p + 1] - begin[p];
-    qsort(lasted, whole, sizeof *lasted, by_value);
-    double median = whole ? (double)(lasted[(whole - 1) / 2] + lasted[whole / 2]) / 2 : 0;
+        if (begin[p] && begin[p + 1] > begin[p] && !untimed[p])
+            sorted[whole++] = lasted[p] = begin[p + 1] - begin[p];
+    qsort(sorted, whole, sizeof *sorted, by_value);
+    double median = whole ? (double)(sorted[(whole - 1) / 2] + sorted[whole / 2]) / 2 : 0;
+    *n = 0;
     for (uint32_t p = 1; p < passes; p++) {
-        double time = (double)(begin[p + 1] - begin[p]);
-        chosen[p] = begin[p] && time > 0 && time >= median * (1 - LIKE_MOST) && time <= median * (1 + LIKE_MOST);
+        chosen[p] = lasted[p] && fabs((double)lasted[p] - median) <= median * LIKE_MOST;
+        *n += chosen[p];
     }
     free(begin);
     free(lasted);
-    *n = passes;
+    free(sorted);
+    free(untimed);
     return chosen;
 }
 
 /* --- works --- */
 
-static void add(struct sum *to, const struct sample *s, bool idle)
-{
-    to->host += s->host;
-    to->nhost++;
-    if (!s->has_device)
-        return;
-    to->device += idle ? 0 : s->device;
-    to->ndevice++;
-}
-
+/* The last iteration's are sums over the chosen passes, if there are any, by their number: where a pass lacks a node, what it took
+ * lies in front of the next one. All others are as they were the one time. */
 uint32_t measured_to_works(const struct measured *x, struct graph *g, uint32_t rank)
 {
     struct graph_rank *r = &g->ranks[rank];
     struct sample *samples = take_samples(x);
     struct sum *sums = allocate(r->nnodes, sizeof *sums);
-    uint32_t passes, seen = 0;
-    bool *chosen = choose_passes(x, &passes);
+    uint32_t nchosen, seen = 0;
+    bool *chosen = choose_passes(x, &nchosen);
+    uint32_t again = nchosen ? r->iterations[r->niterations - 1] : r->nnodes; /* the first node that the chosen ones tell of */
     for (uint32_t i = 0; i < x->n; i++)
         if (samples[i].has_device)
             *(samples[i].idle == HOST_BOUND ? &sums[x->nodes[i].node].at_once : &sums[x->nodes[i].node].late) += 1;
-    /* What the chosen passes have, and the recorded one where they have nothing. */
-    for (int recorded = 0; recorded < 2; recorded++)
-        for (uint32_t i = 0; i < x->n; i++) {
-            const struct live_node *l = &x->nodes[i];
-            if (l->node < 0 || (recorded ? l->pass > 0 : !chosen[l->pass]))
-                continue;
-            struct sum *to = &sums[l->node];
-            if (recorded && (samples[i].has_device ? to->ndevice : to->nhost))
-                continue;
-            add(to, &samples[i], samples[i].idle == LATE && lay_idle(r, sums, (uint32_t)l->node));
-        }
+    for (uint32_t i = 0; i < x->n; i++) {
+        const struct live_node *l = &x->nodes[i];
+        if (l->node < 0 || (l->node >= again ? !chosen[l->pass] : l->pass > 0))
+            continue;
+        struct sum *to = &sums[l->node];
+        to->host += samples[i].host;
+        to->device += samples[i].idle == LATE && lay_idle(r, sums, (uint32_t)l->node) ? 0 : samples[i].device;
+        to->timed |= samples[i].has_device;
+    }
     graph_alloc_works(g, rank);
     for (uint32_t i = 0; i < r->nnodes; i++) {
-        r->host_work[i] = sums[i].nhost ? (float)(sums[i].host / sums[i].nhost) : 0;
-        r->device_work[i] = sums[i].ndevice ? (float)(sums[i].device / sums[i].ndevice) : 0;
-        seen += sums[i].ndevice > 0;
+        uint32_t n = i >= again ? nchosen : 1;
+        r->host_work[i] = (float)(sums[i].host / n);
+        r->device_work[i] = (float)(sums[i].device / n);
+        seen += sums[i].timed;
     }
     free(chosen);
     free(samples);

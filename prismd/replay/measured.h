@@ -7,7 +7,7 @@
  * Where capture was ended after some iterations (--prism-iterations), calibration goes on for MEASURED_PASSES more, in which the
  * last recorded one stands for each, as in emulation. Its works are then the means over those passes that take as long as most, not
  * what it took the first time: PyTorch's allocator, clocks and caches take longer than a handful of iterations to come to rest. Means
- * and not medians, since an iteration is the sum of its works.
+ * over all of these passes and not medians, nor over those that have the node, since an iteration is the sum of its works.
  */
 #ifndef PRISM_PRISMD_MEASURED_H
 #define PRISM_PRISMD_MEASURED_H

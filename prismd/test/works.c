@@ -98,33 +98,61 @@ static void test_kernels_after_idleness(void **state)
     iterations((int64_t[]){1 * MS, 1 * MS, 1 * MS, 50 * US}, (int64_t[]){work, work, work, 0});
 }
 
-/* An iteration of a group and a record, each on the stream all the time: recorded once, then gone through again. */
-static void test_passes(void **state)
+/* A rank whose one iteration is a group and so many records, all on one stream. */
+static struct graph *recorded_once(uint32_t records)
 {
     const struct graph_part part = {.op = 1, .datatype = 7, .peer = -1, .count = 1};
     const int32_t ranks[] = {0};
     const struct graph_node comm = {.kind = GRAPH_COMM}, record = {.kind = GRAPH_RECORD};
-    const int work_ms[] = {9, 4, 6, 5, 40, 5, 5}; /* in front of the record; the fifth is none like most, the last is not whole */
     struct graph *g = graph_create(1, 8);
-    (void)state;
     graph_set_member(g, 0, 0, graph_add_comm(g, ranks, 1), 0);
     assert_int_equal(graph_add_node(g, 0, &comm, &part, 1), 0);
-    assert_int_equal(graph_add_node(g, 0, &record, NULL, 0), 0);
+    for (uint32_t i = 0; i < records; i++)
+        assert_int_equal(graph_add_node(g, 0, &record, NULL, 0), 0);
     g->ranks[0].niterations = 1;
     g->ranks[0].iterations = calloc(2, sizeof(uint32_t));
-    g->ranks[0].iterations[1] = 2;
-    struct measured *x = measured_create(&g->ranks[0]);
+    g->ranks[0].iterations[1] = 1 + records;
+    return g;
+}
+
+/* The group of 90 ms, then records behind work of so many ms, each with 50 us of the host's in front; 0: no more. */
+struct gone_through {
+    int work_ms[3];
+    bool untimed; /* the group's times are lost */
+};
+
+static void go_through(struct measured *x, const struct gone_through *passes, uint32_t n)
+{
     int64_t t = MS;
-    for (uint32_t p = 0; p < 7; p++) {
-        struct msg_node m[] = {{.index = 2 * p, .kind = GRAPH_COMM, .ordinal = p, .enter_ns = t - 100 * US, .leave_ns = t - 200 * US},
-                               {.index = 2 * p + 1, .kind = GRAPH_RECORD, .enter_ns = t, .leave_ns = t - 50 * US}};
-        int64_t end = t + 90 * MS + work_ms[p] * MS;
-        struct msg_time times[] = {{.index = 2 * p, .pre_ns = t, .post_ns = t + 90 * MS}, {.index = 2 * p + 1, .pre_ns = end, .post_ns = end}};
-        measured_node(x, &m[0], p);
-        measured_node(x, &m[1], 0);
-        measured_times(x, times, 2);
+    uint32_t index = 0;
+    for (uint32_t p = 0; p < n; p++) {
+        struct msg_node comm = {.index = index, .kind = GRAPH_COMM, .ordinal = p, .enter_ns = t - 100 * US, .leave_ns = t - 200 * US};
+        struct msg_time begin = {.index = index++, .pre_ns = t, .post_ns = t + 90 * MS};
+        measured_node(x, &comm, p);
+        if (!passes[p].untimed)
+            measured_times(x, &begin, 1);
+        int64_t issued = t, end = t + 90 * MS;
+        for (int i = 0; i < 3 && passes[p].work_ms[i]; i++) {
+            end += passes[p].work_ms[i] * MS;
+            struct msg_node m = {.index = index, .kind = GRAPH_RECORD, .enter_ns = issued, .leave_ns = issued - 50 * US};
+            struct msg_time time = {.index = index++, .pre_ns = end, .post_ns = end};
+            measured_node(x, &m, 0);
+            measured_times(x, &time, 1);
+            issued += 50 * US;
+        }
         t = end;
     }
+}
+
+/* Recorded once, then gone through again. */
+static void test_passes(void **state)
+{
+    /* The fifth is none like most, the last is not whole. */
+    const struct gone_through passes[] = {{.work_ms = {9}}, {.work_ms = {4}}, {.work_ms = {6}}, {.work_ms = {5}}, {.work_ms = {40}}, {.work_ms = {5}}, {.work_ms = {5}}};
+    struct graph *g = recorded_once(1);
+    struct measured *x = measured_create(&g->ranks[0]);
+    (void)state;
+    go_through(x, passes, 7);
     assert_int_equal(measured_to_works(x, g, 0), 2);
     assert_int_equal((int)g->ranks[0].device_work[1], 5 * MS); /* of passes 1 to 5 without the fourth: 4, 6, 5, 5 */
     assert_int_equal((int)g->ranks[0].host_work[1], 50 * US);
@@ -133,10 +161,58 @@ static void test_passes(void **state)
     graph_destroy(g);
 }
 
+/* What a pass lacks is no work of its own there: the iteration stays as long as it took. */
+static void test_a_node_of_some_passes(void **state)
+{
+    const struct gone_through passes[] = {{.work_ms = {2, 3, 4}}, {.work_ms = {2, 3, 4}}, {.work_ms = {2, 7}}, {.work_ms = {2, 7}}, {.work_ms = {2, 3, 4}}, {.work_ms = {2}}};
+    struct graph *g = recorded_once(3);
+    struct measured *x = measured_create(&g->ranks[0]);
+    const struct graph_rank *r = &g->ranks[0];
+    (void)state;
+    go_through(x, passes, 6);
+    measured_to_works(x, g, 0);
+    assert_int_equal((int)r->device_work[1], 2 * MS);
+    assert_int_equal((int)r->device_work[2], 5 * MS);
+    assert_int_equal((int)r->device_work[3], 2 * MS);
+    assert_int_equal((int)r->host_work[2] + (int)r->host_work[3], 75 * US);
+    measured_destroy(x);
+    graph_destroy(g);
+}
+
+/* One that only the recorded iteration has took nothing in the others. */
+static void test_a_node_of_no_pass(void **state)
+{
+    const struct gone_through passes[] = {{.work_ms = {50, 60}}, {.work_ms = {9}}, {.work_ms = {9}}, {.work_ms = {9}}};
+    struct graph *g = recorded_once(2);
+    struct measured *x = measured_create(&g->ranks[0]);
+    (void)state;
+    go_through(x, passes, 4);
+    measured_to_works(x, g, 0);
+    assert_int_equal((int)g->ranks[0].device_work[1], 9 * MS);
+    assert_int_equal((int)g->ranks[0].device_work[2], 0);
+    measured_destroy(x);
+    graph_destroy(g);
+}
+
+/* The phase ends before the last passes' times are here: they do not count, and what they lack is not taken for nothing. */
+static void test_passes_without_times(void **state)
+{
+    const struct gone_through passes[] = {{.work_ms = {9}}, {.work_ms = {4}}, {.work_ms = {6}}, {.work_ms = {5}, .untimed = true}, {.work_ms = {5}, .untimed = true}};
+    struct graph *g = recorded_once(1);
+    struct measured *x = measured_create(&g->ranks[0]);
+    (void)state;
+    go_through(x, passes, 5);
+    measured_to_works(x, g, 0);
+    assert_int_equal((int)g->ranks[0].device_work[1], 4 * MS); /* the second's end is not known either */
+    measured_destroy(x);
+    graph_destroy(g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_host_ahead), cmocka_unit_test(test_idle),
-                                       cmocka_unit_test(test_passes),
+                                       cmocka_unit_test(test_passes), cmocka_unit_test(test_a_node_of_some_passes),
+                                       cmocka_unit_test(test_a_node_of_no_pass), cmocka_unit_test(test_passes_without_times),
                                        cmocka_unit_test(test_late_now_and_then), cmocka_unit_test(test_kernels_after_idleness)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
