@@ -164,10 +164,12 @@ static struct line *neediest(const struct prefetch *p)
 /* The next payload of the line that fits into the budget at all; 0 = there is none. */
 static size_t find_next(const struct prefetch *p, struct line *l)
 {
-    for (; l->dry < l->n; l->dry++) {
+    while (l->dry < l->n) {
         int64_t size = payload_reader_size(p->payloads, l->keys[l->next]);
-        if (size > 0 && (uint64_t)size <= p->budget && !l->served[l->next])
+        bool served = l->served[l->next];
+        if (size > 0 && (uint64_t)size <= p->budget && !served)
             return (size_t)size;
+        l->dry += !served; /* of that the line has something the next time */
         l->served[l->next] = 0;
         l->next = after(l, l->next);
     }
@@ -256,13 +258,20 @@ static void miss(struct prefetch *p, struct line *l, uint32_t number)
         l->served[number] = 1;
 }
 
-static void *take(struct prefetch *p, struct line *l, uint32_t number, size_t *len)
+static uint32_t find_item(const struct line *l, uint32_t number)
 {
     uint32_t i = 0;
-    while (l->reading == number)
-        pthread_cond_wait(&p->read, &p->lock);
     while (i < l->nitems && l->items[i].node != l->nodes[number])
         i++;
+    return i;
+}
+
+/* The thread may be at that number again already. */
+static void *take(struct prefetch *p, struct line *l, uint32_t number, size_t *len)
+{
+    uint32_t i;
+    while ((i = find_item(l, number)) == l->nitems && l->reading == number)
+        pthread_cond_wait(&p->read, &p->lock);
     if (i == l->nitems)
         return NULL;
     void *data = l->items[i].data;

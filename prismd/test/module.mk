@@ -6,7 +6,7 @@ $(eval $(call unit_test,prismd_store,prismd/test,store.c,$(PRISMD_LIBS),$(PRISMD
 $(eval $(call unit_test,prismd_shrink,prismd/test,shrink.c,$(PRISMD_LIBS),$(PRISMD_LINK),$(PRISMD_CFLAGS)))
 $(B)/test/prismd_shrink: $(call objects,prismd/assistant,order.c)
 $(eval $(call unit_test,prismd_durations,prismd/test,durations.c,$(PRISMD_LIBS),$(PRISMD_LINK),$(PRISMD_CFLAGS)))
-$(eval $(call unit_test,prismd_prefetch,prismd/test,prefetch.c,$(PRISMD_LIBS),$(PRISMD_LINK),$(PRISMD_CFLAGS)))
+$(eval $(call unit_test,prismd_prefetch,prismd/test,prefetch.c,$(PRISMD_LIBS),$(PRISMD_LINK) -Xlinker --wrap=payload_reader_get,$(PRISMD_CFLAGS)))
 $(eval $(call unit_test,prismd_resident,prismd/test,resident.c,$(PRISMD_LIBS),$(PRISMD_LINK),$(PRISMD_CFLAGS)))
 $(eval $(call unit_test,prismd_align,prismd/test,align.c,$(PRISMD_LIBS),$(PRISMD_LINK),$(PRISMD_CFLAGS)))
 $(eval $(call unit_test,prismd_pmix_log,prismd/test,pmix_log.c,$(PRISMD_LIBS),$(PRISMD_LINK),$(PRISMD_CFLAGS)))

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -25,6 +26,24 @@ struct fixture {
     struct graph *graph;
     struct payload_reader *reader;
 };
+
+/* What the thread reads with is wrapped (module.mk): each reading from the second on waits to be let on, if that is asked for. */
+static struct {
+    bool on;
+    uint32_t begun;
+    sem_t second, let_on;
+} slow;
+
+int64_t __real_payload_reader_get(struct payload_reader *r, struct payload_key key, void *out, size_t cap, struct prism_error *err);
+int64_t __wrap_payload_reader_get(struct payload_reader *r, struct payload_key key, void *out, size_t cap, struct prism_error *err);
+int64_t __wrap_payload_reader_get(struct payload_reader *r, struct payload_key key, void *out, size_t cap, struct prism_error *err)
+{
+    if (slow.on && ++slow.begun > 1) {
+        sem_post(&slow.second);
+        sem_wait(&slow.let_on);
+    }
+    return __real_payload_reader_get(r, key, out, cap, err);
+}
 
 static size_t size_of(uint32_t group)
 {
@@ -239,6 +258,35 @@ static void a_payload_larger_than_the_budget_is_left_out(void **state)
     prefetch_destroy(NULL);
 }
 
+static bool wants_the_last(void *ctx, uint32_t rank, const struct graph_node *node)
+{
+    (void)ctx;
+    (void)rank;
+    return node->ordinal == GROUPS - 2; /* the last delivers nothing */
+}
+
+/* An iteration with one payload: it is there, and being read again for the next. */
+static void what_is_there_is_not_waited_for(void **state)
+{
+    struct fixture *f = *state;
+    const uint32_t rank = 0;
+    slow.begun = 0;
+    sem_init(&slow.second, 0, 0);
+    sem_init(&slow.let_on, 0, 0);
+    slow.on = true;
+    struct prefetch *p = prefetch_create(f->graph, f->reader, &rank, 1, 1 << 20, wants_the_last, NULL);
+    assert_non_null(p);
+    sem_wait(&slow.second);
+    alarm(30); /* of waiting for ever */
+    assert_true(ask(p, 0, GROUPS - 2));
+    alarm(0);
+    slow.on = false;
+    sem_post(&slow.let_on);
+    prefetch_destroy(p);
+    sem_destroy(&slow.second);
+    sem_destroy(&slow.let_on);
+}
+
 static void damaged_data_is_never_handed_out(void **state)
 {
     struct fixture *f = *state;
@@ -296,6 +344,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_miss_nearby_loses_nothing, make, unmake),
         cmocka_unit_test_setup_teardown(little_memory_is_enough, make, unmake),
         cmocka_unit_test_setup_teardown(a_payload_larger_than_the_budget_is_left_out, make, unmake),
+        cmocka_unit_test_setup_teardown(what_is_there_is_not_waited_for, make, unmake),
         cmocka_unit_test_setup_teardown(damaged_data_is_never_handed_out, make, unmake),
         cmocka_unit_test_setup_teardown(ranks_ask_at_once, make, unmake),
     };
