@@ -12,10 +12,12 @@
 
 /* --- kernels, graphs, host functions --- */
 
-/* function: what may have to be loaded; NULL: nothing. */
+/* function: what may have to be loaded; NULL: nothing, it is a graph or a host function. */
 #define LAUNCH(api, name, function, stream, per_thread, parameters, arguments) \
     WRAP(api, name, parameters,                                                \
          room_enter((CUstream)(stream), per_thread);                           \
+         if (!(function))                                                      \
+             blocked_give_up();                                                \
          bool loads = load_begin((const void *)(function));                    \
          park_touch((CUstream)(stream), per_thread);                           \
          RESULT_##api r = real arguments;                                      \

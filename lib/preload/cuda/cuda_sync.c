@@ -10,18 +10,41 @@
 #include "preload/nodes/sync.h"
 #include "preload/memory/vmm.h"
 
+/* Memory that CUDA knows nothing of: not allocated by it, not registered. */
+static bool is_pageable(const void *address)
+{
+    unsigned type = 0;
+    if (vmm_owns(address))
+        return false;
+    CUresult r =
+        driver(cuPointerGetAttribute)(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, (CUdeviceptr)(uintptr_t)address);
+    return r || !type;
+}
+
+/* A copy that does not wait for its stream, but perhaps for room in the stream's queue. What is in pageable memory the host copies
+ * itself, which takes as long. */
+static void note_copy(const void *from, int64_t lasted_ns)
+{
+    if (lasted_ns <= BLOCKED_LEAST_NS || !is_pageable(from))
+        blocked_note(lasted_ns);
+}
+
 /* begin: a statement that fills `sync`; n stays 0 when the call does not wait. */
-#define SYNC_CALL(api, name, parameters, arguments, begin) \
-    WRAP(api, name, parameters,                            \
-         if (!frame_enter())                               \
-             return real arguments;                        \
-         struct sync sync;                                 \
-         sync.n = 0;                                       \
-         begin;                                            \
-         RESULT_##api r = real arguments;                  \
-         residence_let_go();                               \
-         sync_end(&sync);                                  \
-         frame_leave();                                    \
+#define SYNC_CALL(api, name, parameters, arguments, begin)   \
+    WRAP(api, name, parameters,                              \
+         if (!frame_enter())                                 \
+             return real arguments;                          \
+         struct sync sync;                                   \
+         sync.n = 0;                                         \
+         sync.copied = NULL;                                 \
+         begin;                                              \
+         int64_t began = sync.copied ? clock_now_ns() : 0;   \
+         RESULT_##api r = real arguments;                    \
+         if (began)                                          \
+             note_copy(sync.copied, clock_now_ns() - began); \
+         residence_let_go();                                 \
+         sync_end(&sync);                                    \
+         frame_leave();                                      \
          return r;)
 #define SYNC_RT(name, parameters, arguments, begin)  SYNC_CALL(RT, name, parameters, arguments, begin)
 #define SYNC_DRV(name, parameters, arguments, begin) SYNC_CALL(DRV, name, parameters, arguments, begin)
@@ -50,17 +73,6 @@ static bool is_device(const void *address)
            type == CU_MEMORYTYPE_DEVICE;
 }
 
-/* Memory that CUDA knows nothing of: not allocated by it, not registered. */
-static bool is_pageable(const void *address)
-{
-    unsigned type = 0;
-    if (vmm_owns(address))
-        return false;
-    CUresult r =
-        driver(cuPointerGetAttribute)(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, (CUdeviceptr)(uintptr_t)address);
-    return r || !type;
-}
-
 static bool copy_waits(const void *to, const void *from, int kind)
 {
     return kind != cudaMemcpyDeviceToDevice && (kind != cudaMemcpyDefault || !is_device(to) || !is_device(from));
@@ -79,6 +91,8 @@ static void begin_copy(struct sync *sync, CUstream stream, bool per_thread, bool
     park_touch(stream, per_thread);
     if (waits)
         sync_begin_stream(sync, stream, per_thread);
+    else if (session.phase == PHASE_CALIBRATE)
+        sync->copied = from;
     if (!residence_is_on())
         return;
     bool in = is_device(to);

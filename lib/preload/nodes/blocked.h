@@ -7,7 +7,8 @@
  * fills is timed, and one that lasts longer than any of the kind does by itself is taken off the host work in front of the
  * thread's next node, all but what the quickest call took.
  *
- * A first launch, for which CUDA loads the kernel, lasts as long and is taken off, too: those are in the first iterations.
+ * A first launch, for which CUDA loads the kernel, lasts as long and is taken off, too: those are in the first iterations. Not timed,
+ * as they take the host that long: launches of graphs, and copies of what is in pageable memory.
  */
 #ifndef PRISM_PRELOAD_BLOCKED_H
 #define PRISM_PRELOAD_BLOCKED_H
@@ -39,6 +40,12 @@ static inline void blocked_end(void)
 {
     if (blocked_.since_ns)
         blocked_note(clock_now_ns() - blocked_.since_ns);
+}
+
+/* The call under way is not timed after all. */
+static inline void blocked_give_up(void)
+{
+    blocked_.since_ns = 0;
 }
 
 /* What the thread waited since it was asked last, nanoseconds. */

@@ -60,7 +60,7 @@ void sync_end(const struct sync *sync)
     int64_t now = clock_now_ns();
     session_lock();
     for (uint32_t i = 0; i < sync->n; i++)
-        node_send_at(GRAPH_SYNC, 0, sync->records[i], i ? now : frame.enter_ns, now);
+        node_send(GRAPH_SYNC, 0, sync->records[i]);
     join_streams(now);
     CUstreamCaptureMode mode = streams_relax();
     if (session.phase == PHASE_CAPTURE)

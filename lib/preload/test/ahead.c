@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cuda_runtime_api.h>
 #include <nccl.h>
@@ -24,13 +25,38 @@ static void nothing(void *unused)
     (void)unused;
 }
 
-int main(void)
+static cudaStream_t stream;
+static float *buffer;
+
+static void launch(void)
 {
     struct softgpuCost cost = {.flops = 1e6}; /* 20 ms */
+    CHECK(softgpuLaunchHostFunc(stream, nothing, &cost, sizeof cost, &cost));
+}
+
+/* What lies between two operations. */
+static void act(const char *what)
+{
+    cudaEvent_t event;
+    CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+    if (!strcmp(what, "event")) /* that long ago that nobody waits for it */
+        CHECK(cudaEventRecord(event, stream));
+    for (int k = 0; k < KERNELS; k++) {
+        launch();
+        if (!strcmp(what, "copies"))
+            CHECK(cudaMemcpyAsync(buffer, buffer + 512, 1024, cudaMemcpyDeviceToDevice, stream));
+    }
+    if (!strcmp(what, "event")) {
+        usleep(100000);
+        CHECK(cudaEventSynchronize(event));
+        usleep(100000);
+    }
+}
+
+int main(int argc, char **argv)
+{
     ncclUniqueId id;
     ncclComm_t comm;
-    cudaStream_t stream;
-    float *buffer;
     memset(&id, 0, sizeof id);
     id.internal[20] = 1;
     CHECK(cudaSetDevice(0));
@@ -38,8 +64,8 @@ int main(void)
     CHECK(cudaMalloc((void **)&buffer, 4096));
     CHECK(ncclCommInitRank(&comm, atoi(getenv("WORLD_SIZE")), id, atoi(getenv("RANK"))));
     for (int i = 0; i < 2; i++) {
-        for (int k = 0; i && k < KERNELS; k++)
-            CHECK(softgpuLaunchHostFunc(stream, nothing, &cost, sizeof cost, &cost));
+        if (i)
+            act(argc > 1 ? argv[1] : "");
         CHECK(ncclAllReduce(buffer, buffer, 1000, ncclFloat, ncclSum, comm, stream));
     }
     CHECK(cudaStreamSynchronize(stream));
