@@ -1,7 +1,8 @@
 #include "coll/combine.h"
 
 #include <stdlib.h>
-#include <string.h>
+
+#include "coll/share.h"
 
 static int check(const struct coll_operation *op, int p, struct prism_error *err)
 {
@@ -25,15 +26,14 @@ static int check(const struct coll_operation *op, int p, struct prism_error *err
 static void gather_blocks(const struct coll_operation *op, const void *const *inputs, int block, void *out)
 {
     size_t bytes = op->count * coll_datatype_size(op->datatype);
-    for (int r = 0; bytes && r < op->size; r++)
-        memcpy((char *)out + (size_t)r * bytes, (const char *)inputs[r] + (size_t)block * bytes, bytes);
+    for (int r = 0; r < op->size; r++)
+        coll_copy((char *)out + (size_t)r * bytes, (const char *)inputs[r] + (size_t)block * bytes, bytes);
 }
 
 static void copy_block(const struct coll_operation *op, const void *input, int block, void *out)
 {
     size_t bytes = op->count * coll_datatype_size(op->datatype);
-    if (bytes)
-        memcpy(out, (const char *)input + (size_t)block * bytes, bytes);
+    coll_copy(out, (const char *)input + (size_t)block * bytes, bytes);
 }
 
 static int reduce_shard(const struct coll_operation *op, const void *const *inputs, int p, void *out,

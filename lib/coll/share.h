@@ -11,5 +11,9 @@ void coll_share(uint64_t count, uint64_t block, uint64_t work, void (*f)(const v
 
 /* Copy `bytes` bytes from one place to n others, which overlap neither it nor each other. */
 void coll_copy_to(void *const *to, uint32_t n, const void *from, uint64_t bytes);
+static inline void coll_copy(void *to, const void *from, uint64_t bytes)
+{
+    coll_copy_to(&to, 1, from, bytes);
+}
 
 #endif

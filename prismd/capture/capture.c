@@ -39,12 +39,11 @@ static int keep_output(struct daemon *d, const struct group *g)
         bytes += capture_kept(d, g->parts[i].datatype, g->parts[i].out_bytes);
     if (g->kept || !bytes)
         return 0;
-    uint8_t *room = payload_writer_room(payloads, bytes);
-    void *to = room;
+    uint8_t *room = payload_writer_room(payloads, bytes), *to = room;
     for (uint32_t i = 0; i < g->nparts; i++) {
         uint64_t kept = capture_kept(d, g->parts[i].datatype, g->parts[i].out_bytes);
-        coll_copy_to(&to, 1, g->rank->region + g->parts[i].out_offset, kept);
-        to = (uint8_t *)to + kept;
+        coll_copy(to, g->rank->region + g->parts[i].out_offset, kept);
+        to += kept;
     }
     return payload_writer_put_room(payloads, &key, 1, room, bytes, &err) ? daemon_fail(d, err.code, "%s", err.text) : 0;
 }

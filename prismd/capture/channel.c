@@ -5,6 +5,7 @@
 
 #include <uthash.h>
 
+#include "coll/share.h"
 #include "prismd/folding/folding.h"
 #include "prismd/link/link.h"
 #include "prismd/place.h"
@@ -71,7 +72,7 @@ static int deliver(struct daemon *d, struct group *g, uint32_t part, const void 
     if (bytes != p->out_bytes)
         return daemon_fail(d, PRISM_EXIT_RANK, "rank %u: ncclRecv of %llu bytes from communicator rank %d, which sent %llu",
                            g->rank->number, (unsigned long long)p->out_bytes, from, (unsigned long long)bytes);
-    memcpy(g->rank->region + p->out_offset, data, bytes);
+    coll_copy(g->rank->region + p->out_offset, data, bytes);
     on_delivered(d, g);
     return 0;
 }
@@ -99,7 +100,7 @@ static void take_send(struct daemon *d, const struct channel_key *key, const voi
         if (!*blob)
             abort();
         (*blob)->references = 1; /* the caller's */
-        memcpy((*blob)->bytes, data, bytes);
+        coll_copy((*blob)->bytes, data, bytes);
     }
     (*blob)->references++;
     l->data = *blob;

@@ -365,7 +365,7 @@ static void on_result(struct daemon *d, uint32_t from, struct bytes_reader *b)
         return;
     for (struct group *g = r->groups; g; g = g->next_of_rank) {
         if (g->arrived && !g->opened && g->position == position && part < g->nparts && g->parts[part].out_bytes == bytes) {
-            memcpy(r->region + g->parts[part].out_offset, data, bytes);
+            coll_copy(r->region + g->parts[part].out_offset, data, bytes);
             on_served(d, g);
             return;
         }
@@ -431,7 +431,7 @@ static void on_node_result(struct daemon *d, uint32_t from, struct bytes_reader 
     if (c->entries[c->first].what.out_bytes == bytes) {
         void *shared = bytes ? payload_writer_room(collective_payloads, bytes) : NULL;
         if (shared)
-            coll_copy_to(&shared, 1, data, bytes);
+            coll_copy(shared, data, bytes);
         serve_all(d, c, NULL, NULL, shared);
     }
     drop(c);

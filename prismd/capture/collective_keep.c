@@ -54,7 +54,7 @@ int collective_keep_contribution(struct daemon *d, const struct collective *c, c
         int redop = w->redop == COLL_REDOP_AVG ? COLL_REDOP_SUM : w->redop;
         struct prism_error err = {0};
         if (nvirtual == 1 && redop != COLL_REDOP_PREMUL)
-            coll_copy_to(&sum, 1, some[0], bytes);
+            coll_copy(sum, some[0], bytes);
         else
             rc = coll_reduce(sum, some, nvirtual, count, w->datatype, redop, factors, &err);
         rc = rc ? no_sum(d, sum, &err) : keep_sum(d, c, (uint32_t)leader, sum, bytes);
