@@ -3,7 +3,6 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <stdlib.h>
 
 #define THREADS 16
@@ -133,6 +132,14 @@ void crew_submit(struct crew *c, struct crew_job *job)
     pthread_mutex_unlock(&c->lock);
 }
 
+bool crew_help(struct crew *c)
+{
+    pthread_mutex_lock(&c->lock);
+    bool did = do_something(c);
+    pthread_mutex_unlock(&c->lock);
+    return did;
+}
+
 void crew_finish(struct crew *c)
 {
     if (!c)
@@ -140,6 +147,8 @@ void crew_finish(struct crew *c)
     pthread_mutex_lock(&c->lock);
     c->stop = true;
     pthread_cond_broadcast(&c->more);
+    while (do_something(c))
+        ;
     pthread_mutex_unlock(&c->lock);
     while (c->nthreads)
         pthread_join(c->threads[--c->nthreads], NULL);

@@ -6,6 +6,7 @@
 #ifndef PRISM_TRACE_CREW_H
 #define PRISM_TRACE_CREW_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct crew_job { /* first in the caller's own structure; the crew's until end() */
@@ -25,6 +26,8 @@ struct crew;
 struct crew *crew_create(const struct crew_work *work, void *ctx, int nthreads);
 /* Jobs are begun in the order of these calls. Where no thread could be made the caller does the job. Thread safe. */
 void crew_submit(struct crew *c, struct crew_job *job);
-void crew_finish(struct crew *c); /* all jobs are ended, then the threads; NULL is fine */
+/* The caller, who would only wait, begins a job or does a piece of one; false: there is none to be had. */
+bool crew_help(struct crew *c);
+void crew_finish(struct crew *c); /* all jobs are ended, the caller helping, then the threads; NULL is fine */
 
 #endif

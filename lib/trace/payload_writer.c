@@ -450,6 +450,11 @@ static int put_small(struct payload_writer *w, const struct payload_key *keys, u
 
 void *payload_writer_room(struct payload_writer *w, size_t len)
 {
+    pthread_mutex_lock(&w->lock);
+    struct crew *crew = w->crew; /* there before anything is under way */
+    pthread_mutex_unlock(&w->lock);
+    while (crew && rooms_would_wait(&w->rooms, len) && crew_help(crew))
+        ;
     return rooms_take(&w->rooms, len);
 }
 

@@ -1,6 +1,5 @@
 #include "trace/rooms.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 
@@ -59,11 +58,29 @@ static struct room *find(struct rooms *r, size_t cap)
     return NULL;
 }
 
+static size_t cap_of(size_t len)
+{
+    return len ? (len + GRAIN - 1) / GRAIN * GRAIN : GRAIN;
+}
+
+static bool too_many(const struct rooms *r, size_t cap)
+{
+    return r->sent && r->sent + cap > r->bound;
+}
+
+bool rooms_would_wait(struct rooms *r, size_t len)
+{
+    pthread_mutex_lock(&r->lock);
+    bool wait = too_many(r, cap_of(len));
+    pthread_mutex_unlock(&r->lock);
+    return wait;
+}
+
 void *rooms_take(struct rooms *r, size_t len)
 {
-    size_t cap = len ? (len + GRAIN - 1) / GRAIN * GRAIN : GRAIN;
+    size_t cap = cap_of(len);
     pthread_mutex_lock(&r->lock);
-    while (r->sent && r->sent + cap > r->bound)
+    while (too_many(r, cap))
         pthread_cond_wait(&r->given, &r->lock);
     struct room *room = find(r, cap);
     if (!room)

@@ -64,6 +64,8 @@ static void test_jobs(void **state)
         jobs[i].want = (uint32_t)(scratch_random(&seed) % (PIECES + 1));
         crew_submit(c, &jobs[i].job);
     }
+    for (uint32_t helped = 0; helped < 20 && crew_help(c); helped++)
+        ;
     crew_finish(c);
     crew_finish(NULL);
     assert_int_equal(begun, JOBS);
@@ -128,7 +130,9 @@ static void test_bound(void **state)
     struct taker t = {.rooms = &r};
     void *held = rooms_take(&r, BOUND), *sent[2] = {rooms_take(&r, BOUND / 2), rooms_take(&r, BOUND / 4)};
     rooms_send(&r, sent[0]);
+    assert_false(rooms_would_wait(&r, BOUND / 2));
     rooms_send(&r, sent[1]);
+    assert_true(rooms_would_wait(&r, BOUND / 2));
     assert_int_equal(pthread_create(&thread, NULL, take, &t), 0);
     struct timespec a_moment = {.tv_nsec = 20 * 1000 * 1000};
     nanosleep(&a_moment, NULL);
