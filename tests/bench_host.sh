@@ -29,7 +29,7 @@ figure preload_nanoseconds_per_call emulated.txt
 sum_bytes=$((64 << 20)) rounds=4 sums=20 # a round of gpu_volume, and one to warm up, is four sums
 for kind in noise halves; do
     values=
-    for repeat in 1 2 3; do
+    for _ in 1 2 3; do
         began=$(date +%s%N)
         timeout 300 prism run --emulate=2 --sandbox=0 --phase=capture --trace="$work/large" -- "$build/test/gpu_volume" $kind $((sum_bytes >> 20)) $rounds >/dev/null 2>run.txt ||
             { cat run.txt >&2; exit 1; }
