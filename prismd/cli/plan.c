@@ -247,7 +247,8 @@ static int make_plan(const char *const *values, struct options *o, struct plan *
     p->model = (struct plan_model){ .captured = captured, .world = s->world, .sandbox_ranks = s->sandbox_ranks,
                                     .devices = s->physical_nodes * s->devices_per_node, .nodes = s->physical_nodes,
                                     .runnable = RUNNABLE, .classes = stages(o),
-                                    .iterations = options_number(o, OPTION_ITERATIONS, 5), .iteration_seconds = 10,
+                                    .iterations = options_number(o, OPTION_ITERATIONS, 5),
+                                    .more_iterations = o->text[OPTION_ITERATIONS] ? PLAN_MORE_ITERATIONS : 0, .iteration_seconds = 10,
                                     .startup_seconds = 60 };
     if (take_seconds(values, ITERATION_SECONDS, &p->model.iteration_seconds, err) ||
         take_seconds(values, STARTUP_SECONDS, &p->model.startup_seconds, err) ||

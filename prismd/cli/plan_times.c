@@ -15,7 +15,7 @@ struct plan_times plan_times(const struct plan_model *m)
     struct plan_times t = { .slices = m->slices ? m->slices : divide_up(calibrated, m->devices) };
     t.capture = m->startup_seconds * divide_up(m->captured, (uint64_t)m->nodes * m->runnable) +
                 work * divide_up(m->captured, m->devices);
-    t.calibrate = t.slices * (m->startup_seconds + work);
+    t.calibrate = t.slices * (m->startup_seconds + work + m->more_iterations * m->iteration_seconds);
     t.emulate = m->startup_seconds + work;
     return t;
 }

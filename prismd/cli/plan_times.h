@@ -4,13 +4,16 @@
  *   capture     start-up x rounds of ranks that start together + iterations x seconds x ranks a device: every rank computes, so
  *               this grows with the world; folded (--prism-fold), with the ranks that run
  *   calibrate   slices x (start-up + iterations x seconds); slices = ranks to calibrate / devices, rounded up. All ranks up to a
- *               world of 64; above, one a class of equal ranks and the sandbox's. Without a trace a class is a pipeline stage
+ *               world of 64; above, one a class of equal ranks and the sandbox's. Without a trace a class is a pipeline stage.
+ *               Where --prism-iterations ends it, seven iterations more (replay/measured.h)
  *   emulate     start-up + iterations x seconds, whatever the world is
  */
 #ifndef PRISM_CLI_PLAN_TIMES_H
 #define PRISM_CLI_PLAN_TIMES_H
 
 #include <stdint.h>
+
+#define PLAN_MORE_ITERATIONS 7 /* where --prism-iterations is given */
 
 struct plan_model {
     uint32_t captured;                      /* ranks that run in capture */
@@ -19,6 +22,7 @@ struct plan_model {
     uint32_t classes;
     uint32_t slices;                        /* 0 = from classes */
     uint32_t iterations;
+    uint32_t more_iterations; /* of calibration */
     double iteration_seconds, startup_seconds;
 };
 

@@ -21,7 +21,7 @@ struct prefetch;
 /* Is anything delivered of that node (a COMM) of the rank? Others are not read. */
 typedef bool (*prefetch_wants)(void *ctx, uint32_t rank, const struct graph_node *node);
 /* payloads must outlive it, the graph need not; wants is asked here only. budget: bytes in memory at most (what the caller has taken
- * does not count); 0 = none is made. Returns NULL then, or when there is no thread; all functions take NULL, which has nothing
+ * does not count, nor up to eight buffers that wait to be used again); 0 = none is made. Returns NULL then, or when there is no thread; all functions take NULL, which has nothing
  * ready. */
 struct prefetch *prefetch_create(const struct graph *g, struct payload_reader *payloads, const uint32_t *ranks,
                                  uint32_t nranks, size_t budget, prefetch_wants wants, void *ctx);

@@ -43,6 +43,15 @@ assert devices == [4, 8, 16, 32], devices
 E
 }
 
+@test "calibration that --iterations ends goes on for longer" {
+    calibration() {
+        "$prism" plan --emulate=8 --gpus-per-node=8 --iteration-seconds=60 --startup-seconds=0 --json "$@" |
+            python3 -c 'import json, sys; p = json.load(sys.stdin); print(p["minutes"]["calibrate"] / p["model"]["slices"])'
+    }
+    [ "$(calibration)" = 5.0 ]
+    [ "$(calibration --iterations=5)" = 12.0 ]
+}
+
 @test "a trace tells what is left to do, and for how long" {
     export SOFTGPU_DIR=$BATS_TEST_TMPDIR/sg SOFTGPU_TIME_SCALE=0.05 SOFTGPU_DEVICES=2 LD_LIBRARY_PATH=$PRISM_BUILD/lib/softgpu
     export PRISM_NETWORK=$PRISM_SOURCE/tests/fixtures/network.json
