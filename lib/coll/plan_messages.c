@@ -49,7 +49,8 @@ static void answer(struct coll_side *assistant, int participant, int rank, uint3
     call(assistant, COLL_CALL_SEND, participant, place_at(COLL_BUFFER_PAYLOAD, 0, at), place_none, m);
 }
 
-/* The n-th receive of rank from itself takes the n-th send to itself. */
+/* The n-th receive of rank from itself takes the n-th send to itself. Their sizes differ where one is made of recorded data, the other
+ * of the rank's own, as in calibration behind the recorded iterations. */
 static void copy_to_self(struct coll_side *side, const struct coll_message *messages, size_t count,
                          size_t part)
 {
@@ -59,8 +60,9 @@ static void copy_to_self(struct coll_side *side, const struct coll_message *mess
     for (size_t k = 0; k < count; k++) {
         if (messages[k].op != PRISM_OP_SEND || messages[k].peer != side->rank || before-- > 0)
             continue;
+        const struct coll_message *less = &messages[messages[k].count < messages[part].count ? k : part];
         call(side, COLL_CALL_COPY, -1, place_at(COLL_BUFFER_SEND, (uint32_t)k, 0),
-             place_at(COLL_BUFFER_RECV, (uint32_t)part, 0), &messages[part]);
+             place_at(COLL_BUFFER_RECV, (uint32_t)part, 0), less);
         return;
     }
 }

@@ -462,11 +462,31 @@ static void refusals_name_the_operation(void **state)
     assert_non_null(strstr(err.text, "Send"));
 }
 
+/* What a rank sends to itself is not copied beyond the end of either buffer. */
+static void sizes_of_a_message_to_oneself_may_differ(void **state)
+{
+    (void)state;
+    for (uint64_t sent = 3; sent <= 7; sent += 4) {
+        const struct coll_message pair[] = {{PRISM_OP_SEND, 0, sent, COLL_FLOAT32}, {PRISM_OP_RECV, 0, 5, COLL_FLOAT32}};
+        const struct coll_message *lists[] = {pair};
+        const int sandbox[] = {0};
+        size_t two = 2;
+        struct prism_error err = {0};
+        struct coll_plan *plan = coll_plan_messages(8, sandbox, 1, 1, lists, &two, &err);
+        assert_non_null(plan);
+        assert_int_equal(plan->sides[0].ncalls, 1);
+        assert_int_equal(plan->sides[0].calls[0].kind, COLL_CALL_COPY);
+        assert_int_equal(plan->sides[0].calls[0].count, sent < 5 ? sent : 5);
+        coll_plan_destroy(plan);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sandbox_ranks_get_the_full_result),
         cmocka_unit_test(groups_deliver_every_message),
+        cmocka_unit_test(sizes_of_a_message_to_oneself_may_differ),
         cmocka_unit_test(scales_with_count),
         cmocka_unit_test(virtual_runs_are_merged),
         cmocka_unit_test(volumes),
