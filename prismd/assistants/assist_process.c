@@ -70,6 +70,8 @@ static void take_answer(struct assistant *a, const struct order_header *h)
         a->on.done(d);
     } else if (h->type == ORDER_FAILED && h->size >= sizeof(struct order_failed)) {
         const struct order_failed *f = (const struct order_failed *)h;
+        if (d->stopping) /* its ranks have been ended under it */
+            return;
         daemon_fail(d, (int)f->code, "assistant %u (device %s of node %u): %.*s", a->number,
                     d->conf->devices[a->device], d->conf->node, (int)(h->size - sizeof *f),
                     (const char *)(f + 1));
@@ -183,7 +185,7 @@ void assistant_end(struct assistant *a)
         return;
     if (a->channel)
         bufferevent_free(a->channel); /* the assistant leaves when its socket ends */
-    if (a->pid && a->daemon->failure.code)
+    if (a->pid && (a->daemon->failure.code || a->daemon->stopping))
         kill(a->pid, SIGKILL); /* it may stand in a call that never ends */
     if (a->pid)
         await_end(a);
