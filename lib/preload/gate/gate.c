@@ -158,10 +158,16 @@ bool gate_has_outputs(const struct gate *g)
     return false;
 }
 
+void gate_copy_output(const struct gate *g, uint32_t part, uint64_t from, uint64_t bytes)
+{
+    if (bytes) /* else there may be no buffer */
+        copy_in(g->stream->handle, (char *)g->operations[part].recv + from, g->parts[part].out_offset + from, bytes);
+}
+
 void gate_copy_outputs(const struct gate *g)
 {
     for (uint32_t i = 0; i < g->n; i++)
-        copy_in(g->stream->handle, g->operations[i].recv, g->parts[i].out_offset, g->parts[i].out_bytes);
+        gate_copy_output(g, i, 0, g->parts[i].out_bytes);
 }
 
 /* --- room in the region --- */

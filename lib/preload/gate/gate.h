@@ -4,7 +4,7 @@
  *               early (early.h): here · wait go · …, the inputs and arrive being on another stream
  *     paced     [pre] · arrive · wait ready · copy results · wait go · done · [post]
  *     nccl      [pre] · arrive · the prune plan's calls on the shrunk communicator · wait go · done · [post]
- *               (calibration: … · wait ready · copy the recorded results over · wait go · …)
+ *               (calibration: … · wait ready · copy recorded results over · wait go · …)
  *
  * In control mode results that it does not keep are not copied: where there are some, they are filled on the device before go
  * (gate_fill.c), so that neither is part of the operation's time.
@@ -49,6 +49,8 @@ void gate_pass(const struct gate *g, unsigned words);
 void gate_copy_inputs(const struct gate *g);
 bool gate_has_outputs(const struct gate *g);
 void gate_copy_outputs(const struct gate *g);
+/* A stretch of one part's. */
+void gate_copy_output(const struct gate *g, uint32_t part, uint64_t from, uint64_t bytes);
 bool gate_has_fills(const struct gate *g);
 /* Put the synthetic pattern (coll/synthetic.h) where results belong that control mode does not keep. Operations in place are no
  * exception: leaving the input alone would be cheaper still, but values that a program sums up in the buffer would grow without

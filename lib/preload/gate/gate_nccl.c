@@ -2,7 +2,9 @@
  * gate, which makes the end exact also where NCCL ends without the assistant.
  *
  * In calibration real NCCL is for time and load (its kernels beside the program's, its calls on the host) and what the
- * program reads is the recorded result, or what stands for it in control mode: the assistants bring no numbers then. */
+ * program reads is the recorded result, or what stands for it in control mode: the assistants bring no numbers then. But what live
+ * ranks send each other, and themselves, stays: behind the recorded iterations it is not what was recorded, and sizes that are made
+ * of it must be the same at both ends of a real message. */
 #include <stdlib.h>
 
 #include "common/clock.h"
@@ -120,6 +122,44 @@ static struct coll_plan *plan_messages(const struct gate *g, struct shrunk *s, u
     return plan;
 }
 
+static bool is_live(const struct shrunk *s, int rank)
+{
+    for (int i = 0; i < s->nsandbox; i++)
+        if (s->sandbox[i] == rank)
+            return true;
+    return false;
+}
+
+/* A part that one rank sends. */
+static bool has_one_sender(const struct msg_part *p)
+{
+    return p->op == PRISM_OP_RECV || p->op == PRISM_OP_BROADCAST || p->op == PRISM_OP_SCATTER;
+}
+
+/* A part to which every rank sends its own stretch. */
+static bool has_stretches(const struct msg_part *p)
+{
+    return p->op == PRISM_OP_ALLGATHER || p->op == PRISM_OP_GATHER || p->op == PRISM_OP_ALLTOALL;
+}
+
+static void copy_recorded(const struct gate *g, const struct shrunk *s)
+{
+    for (uint32_t i = 0; i < g->n; i++) {
+        const struct msg_part *p = &g->parts[i];
+        uint64_t each = p->out_bytes / (uint64_t)s->size;
+        if (!has_stretches(p)) {
+            if (!has_one_sender(p) || !is_live(s, p->peer))
+                gate_copy_output(g, i, 0, p->out_bytes);
+            continue;
+        }
+        for (int from = 0, rank = 0; rank <= s->size; rank++)
+            if (rank == s->size || is_live(s, rank)) {
+                gate_copy_output(g, i, (uint64_t)from * each, (uint64_t)(rank - from) * each);
+                from = rank + 1;
+            }
+    }
+}
+
 void gate_nccl_enqueue(const struct gate *g, struct shrunk *s)
 {
     uint32_t *parts = malloc(g->n * sizeof *parts);
@@ -140,7 +180,7 @@ void gate_nccl_enqueue(const struct gate *g, struct shrunk *s)
     frame.real_ns += clock_now_ns() - began;
     if (gate_has_outputs(g)) {
         gate_pass(g, GATE_READY);
-        gate_copy_outputs(g);
+        copy_recorded(g, s);
     }
     gate_fill_outputs(g);
     gate_pass(g, GATE_GO | GATE_DONE);
