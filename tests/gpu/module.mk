@@ -1,5 +1,5 @@
 # gpu_cost: a CUDA and NCCL program; runs on real GPUs too (the libraries' SONAMEs are the same).
-$(eval $(call test_program,gpu_cost,tests/gpu,cost.c,,-L$(LIB)/softgpu -lnccl -lcudart -lcuda,-Ilib/abi))
+$(eval $(call test_program,gpu_cost,tests/gpu,cost.c,,-L$(LIB)/softgpu -lnccl -lcudart -lcuda,-Ilib/abi -I.))
 # Contexts of one device by number of hardware queues.
 $(eval $(call test_program,gpu_contexts,tests/gpu,contexts.c,,-ldl,-I. -isystem lib/abi))
 # How many operations a stream takes behind a closed gate.
@@ -8,4 +8,4 @@ $(eval $(call test_program,gpu_queue,tests/gpu,queue.c,,-ldl -pthread,-I. -isyst
 $(eval $(call test_program,pace_arm,tests/gpu,pace_arm.c,,-ldl,-I. -isystem lib/abi))
 $(eval $(call test_program,ballast,tests/gpu,ballast.c,,-ldl,-I. -isystem lib/abi))
 # What capture does of large operations.
-$(eval $(call test_program,gpu_volume,tests/gpu,volume.c,,-L$(LIB)/softgpu -lnccl -lcudart -lcuda,-Ilib/abi))
+$(eval $(call test_program,gpu_volume,tests/gpu,volume.c,,-L$(LIB)/softgpu -lnccl -lcudart -lcuda,-Ilib/abi -I.))

@@ -16,14 +16,7 @@
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
-#define CHECK(call)                                                     \
-    do {                                                                \
-        int check_ = (int)(call);                                       \
-        if (check_) {                                                   \
-            fprintf(stderr, "%s = %d\n", #call, check_);                \
-            exit(1);                                                    \
-        }                                                               \
-    } while (0)
+#include "tests/gpu/check.h"
 
 #define BUCKETS 4
 

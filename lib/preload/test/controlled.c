@@ -12,14 +12,7 @@
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
-#define CHECK(call)                                                          \
-    do {                                                                     \
-        int check_ = (int)(call);                                            \
-        if (check_) {                                                        \
-            printf("%s = %d at line %d\n", #call, check_, __LINE__);         \
-            exit(1);                                                         \
-        }                                                                    \
-    } while (0)
+#include "preload/test/check.h"
 
 #define LARGE 800001 /* 3 MiB of floats; an odd end */
 #define SMALL 1000

@@ -12,16 +12,9 @@
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
+#include "preload/test/check.h"
 #include "softgpu/softgpu.h"
 
-#define CHECK(call)                                                          \
-    do {                                                                     \
-        int check_ = (int)(call);                                            \
-        if (check_) {                                                        \
-            printf("%s = %d at line %d\n", #call, check_, __LINE__);         \
-            exit(1);                                                         \
-        }                                                                    \
-    } while (0)
 #define MUST(condition)                                                      \
     do {                                                                     \
         if (!(condition)) {                                                  \
