@@ -282,3 +282,9 @@ def phase_numbers(logs, phase):
     """Ranks of a phase from its logs (file names tell the phase)."""
     text = "\n".join(t for n, t in logs.items() if re.search(phase, n))
     return parse.read(text)
+
+
+def calibrated_durations(launcher, trace):
+    """What calibration measured of real communication: a row an operation of a communicator and its size."""
+    found = json.loads(read(os.path.join(launcher.work, trace, "durations.json")) or "{}")
+    return [{k: d[k] for k in ("communicator", "operations", "first", "bytes", "seconds")} for d in found.get("durations", [])]

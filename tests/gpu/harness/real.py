@@ -17,7 +17,7 @@ import time
 from dataclasses import dataclass, field
 
 from harness import compare, memory, parse
-from harness.launch import Failed, Launcher, NoTime, phase_numbers, read, rehearsal_python, say
+from harness.launch import Failed, Launcher, NoTime, calibrated_durations, phase_numbers, read, rehearsal_python, say
 from harness.programs import FOLDER, Program
 
 HERE = os.path.dirname(FOLDER)
@@ -200,7 +200,7 @@ class Real:
                                       arguments=recorded if phase != "emulate" else MORE.get(step, []))
             row[step] = {**self.ran(got, self.taken_profiles(prefix)), "devices": devices, "assistants": assistants}
             if phase == "calibrate":
-                row[step].update(ranks={}, seconds=self.calibrated_seconds(got), durations=self.durations(trace))
+                row[step].update(ranks={}, seconds=self.calibrated_seconds(got), durations=calibrated_durations(self.launcher, trace))
             self.save()
             if got["code"] and phase != "emulate":
                 break
@@ -213,11 +213,6 @@ class Real:
             return {str(r): v["seconds"] for r, v in phase_numbers(got["logs"], "calibrate").items()}
         except parse.Incomplete:
             return {}
-
-    def durations(self, trace):
-        """What calibration measured of real communication."""
-        found = json.loads(read(os.path.join(self.launcher.work, trace, "durations.json")) or "{}")
-        return [{k: d[k] for k in ("communicator", "operations", "first", "bytes", "seconds")} for d in found.get("durations", [])]
 
     def pace(self):
         """How exactly an operation's end is set from the assistant's side (test/pace_arm)."""

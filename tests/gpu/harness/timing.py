@@ -6,7 +6,7 @@ import re
 
 from harness import compare, memory, parse
 from harness.functional import possible, step, summary
-from harness.launch import Failed, folder_bytes, phase_numbers, read, say
+from harness.launch import Failed, calibrated_durations, folder_bytes, phase_numbers, read, say
 from harness.programs import STAGING, WORLDS, Program, choose, layout
 
 WARM = 5
@@ -34,6 +34,13 @@ def new_row(program):
             "arguments": program.arguments, "steps": {}, "comparisons": {}, "failures": []}
 
 
+def calibrated_values(logs):
+    try:
+        return {str(r): v["values"] for r, v in phase_numbers(logs, "calibrate").items()}
+    except parse.Incomplete: # a rank of several slices
+        return {}
+
+
 def emulate_twice(launcher, row, program, count, arguments=(), per_node=8, measured=False):
     """Capture and calibration, then two emulations. Returns [(parsed sandbox rank, report), …]. measured: calibration with an
     assistant, so that operations have the durations of real NCCL here and not the profile's."""
@@ -51,6 +58,9 @@ def emulate_twice(launcher, row, program, count, arguments=(), per_node=8, measu
             arguments=[f"--iterations={recorded}", *arguments] if p != "emulate" or not measured else arguments, per_node=per_node))
         if not got:
             break
+        if name == "calibrate":
+            row["durations"] = calibrated_durations(launcher, trace)
+            row["calibrated_values"] = calibrated_values(got["logs"])
         if not name.startswith("emulate"):
             continue
         try:
@@ -80,6 +90,8 @@ def timing(launcher, result):
         runs = emulate_twice(launcher, row, program, count, per_node=1, measured=program.world > 1)
         row["full_seconds"] = [f[rank]["seconds"] for f in full]
         row["emulated_seconds"] = [r["seconds"] for r, _ in runs]
+        row["full_values"] = [{str(r): f[r]["values"] for r in f} for f in full]
+        row["emulated_values"] = [{str(rank): r["values"]} for r, _ in runs]
         row["reports"] = [report for _, report in runs]
         row["versions"] = full[0][rank]["versions"] if full else ""
         if full and runs:

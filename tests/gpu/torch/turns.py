@@ -1,5 +1,11 @@
 """Pipeline stages that never compute at the same time: one micro-batch, and a receive is enqueued only once the sender
-has finished computing (it says so through the job's store), so that no waiting NCCL kernel takes the device's time."""
+has finished computing (it says so through the job's store), so that no waiting NCCL kernel takes the device's time.
+
+Each rank also prints where its iterations' milliseconds are: medians of turn_host_*, between its calls on the host, and of
+turn_device_*, between its operations on the stream."""
+
+import statistics
+import time
 
 import torch
 import torch.distributed as dist
@@ -35,16 +41,45 @@ class Turn:
 
     def __init__(self, job):
         self.job, self.store = job, dist.distributed_c10d._get_default_store()
+        self.host, self.events = [], []
+
+    def begin(self):
+        self.host.append([("begin", time.perf_counter())])
+        self.events.append([])
+        self.mark("begin")
+
+    def mark(self, name):
+        """Here the stream is when it has done what was launched before."""
+        if self.job.device.type == "cuda":
+            event = torch.cuda.Event(enable_timing=True)
+            event.record()
+            self.events[-1].append((name, event))
 
     def send(self, name, tensor, to):
         self.job.synchronize()
+        self.host[-1].append(("computed", time.perf_counter()))
         self.store.set(f"turn/{name}/{self.job.rank}", "1")
+        self.mark("send_begin")
         dist.send(tensor, to)
+        self.mark("sent")
+        self.host[-1].append(("sent", time.perf_counter()))
 
     def receive(self, name, tensor, source):
         self.store.wait([f"turn/{name}/{source}"])
+        self.host[-1].append(("turn", time.perf_counter()))
+        self.mark("receive_begin")
         dist.recv(tensor, source)
+        self.mark("received")
+        self.host[-1].append(("received", time.perf_counter()))
         return tensor
+
+    def values(self):
+        for kind, marks, took in (("host", self.host, lambda a, b: 1e3 * (b - a)),
+                                  ("device", self.events, lambda a, b: a.elapsed_time(b))):
+            warm = marks[len(marks) // 4:]
+            for n in range(1, min(map(len, warm), default=0)):
+                name = f"turn_{kind}_{warm[0][n - 1][0]}_{warm[0][n][0]}_ms"
+                self.job.value(name, f"{statistics.median(took(m[n - 1][1], m[n][1]) for m in warm):.4f}")
 
 
 def main():
@@ -59,6 +94,7 @@ def main():
     wire = (shape.batch, shape.length // POOL, shape.width)
 
     def step(i):
+        turn.begin()
         tokens = job.tokens(i, shape.batch, shape.length, shape.vocabulary, lane=0)
         if first:
             x = tokens[:, :-1]
@@ -80,10 +116,12 @@ def main():
         adam.zero_grad(set_to_none=True)
         if not first:
             turn.send(f"{i}/backward", back.contiguous(), job.rank - 1)
+        turn.mark("end")
         # Only the last stage has a loss; the others show the length of their gradient.
         return loss.detach() if last else norm, norm
 
     job.loop(step)
+    turn.values()
     job.end()
 
 
