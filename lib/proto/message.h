@@ -18,7 +18,7 @@
 
 #include <stdint.h>
 
-#define MSG_VERSION 4u
+#define MSG_VERSION 5u
 #define MSG_MAX     (192u * 1024u) /* largest datagram; a group of more parts is sent as NODE + PARTS messages */
 #define MSG_KEY_LEN 32             /* hexadecimal digits of PRISM_KEY */
 #define MSG_UID_LEN 128            /* ncclUniqueId */
@@ -83,6 +83,7 @@ struct msg_comm_init {
     int32_t size, rank;
     uint32_t unused;
     uint8_t unique_id[MSG_UID_LEN];
+    uint64_t nccl; /* transport nccl: where the real NCCL that the rank will call lies in its memory (several may); else 0 */
 };
 
 struct msg_comm_split {
@@ -90,6 +91,7 @@ struct msg_comm_split {
     uint32_t comm;   /* number the new communicator gets (also used up when color is NCCL_SPLIT_NOCOLOR) */
     uint32_t parent; /* number of the parent */
     int32_t color, key;
+    uint64_t nccl; /* as in msg_comm_init */
 };
 
 struct msg_comm_free {

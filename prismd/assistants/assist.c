@@ -133,7 +133,7 @@ static void tell_assist_node(struct daemon *d, uint32_t global, enum join_kind k
     bytes_free(&b);
 }
 
-bool assist_join(struct daemon *d, struct rank *r, uint32_t comm, const struct msg_comm_ready *ready)
+bool assist_join(struct daemon *d, struct rank *r, uint32_t comm, uint64_t nccl, const struct msg_comm_ready *ready)
 {
     int32_t global = r->comms[comm].global;
     if (!is_real(d, global))
@@ -147,8 +147,9 @@ bool assist_join(struct daemon *d, struct rank *r, uint32_t comm, const struct m
     struct ucred peer = {0};
     socklen_t len = sizeof peer;
     getsockopt(r->socket, SOL_SOCKET, SO_PEERCRED, &peer, &len);
-    /* Programs bring their own NCCL, and both ends must have the same. */
-    char *library = assistant_find_library(peer.pid ? peer.pid : r->pid, "libnccl.so");
+    /* Programs bring their own NCCL, and both ends must have the same: the one that the rank calls, where several are loaded (a newer
+     * one in front of PyTorch's, by LD_PRELOAD). */
+    char *library = assistant_find_library(peer.pid ? peer.pid : r->pid, nccl);
     tell_assist_node(d, (uint32_t)global, JOIN_MADE, library);
     free(library);
     return true;

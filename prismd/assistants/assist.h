@@ -34,8 +34,8 @@ int assist_check(const struct conf *c, const struct trace_manifest *m, struct pr
 int assist_begin(struct daemon *d, const uint32_t *live, uint32_t nlive, struct prism_error *err);
 void assist_end(struct daemon *d);
 
-/* A local rank makes a communicator. True: it is a real one and will be answered later. */
-bool assist_join(struct daemon *d, struct rank *r, uint32_t comm, const struct msg_comm_ready *ready);
+/* A local rank makes a communicator. nccl: of its request. True: it is a real one and will be answered later. */
+bool assist_join(struct daemon *d, struct rank *r, uint32_t comm, uint64_t nccl, const struct msg_comm_ready *ready);
 void assist_freed(struct daemon *d, struct rank *r, uint32_t comm);
 /* A sandbox rank's group (of any node) has arrived. */
 void assist_arrived(struct daemon *d, uint32_t rank, uint32_t comm, uint32_t ordinal,

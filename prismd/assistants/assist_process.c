@@ -1,6 +1,7 @@
 #include "prismd/assistants/assist_process.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -247,17 +248,18 @@ void assistant_count(const struct assistant *a, struct order_counts *sum)
     sum->payload_bytes += __atomic_load_n(&a->shared->counts.payload_bytes, __ATOMIC_RELAXED);
 }
 
-char *assistant_find_library(pid_t pid, const char *name)
+char *assistant_find_library(pid_t pid, uint64_t address)
 {
     char path[64], line[PATH_MAX + 128];
     snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
     FILE *f = fopen(path, "r");
     char *found = NULL;
     while (f && !found && fgets(line, sizeof line, f)) {
-        char *file = strchr(line, '/'), *base = file ? strrchr(file, '/') : NULL;
+        uint64_t begin = 0, end = 0;
+        const char *file = strchr(line, '/');
         line[strcspn(line, "\n")] = 0;
-        if (base && !strncmp(base + 1, name, strlen(name)) && !strstr(base, " (deleted)"))
-            found = strdup(file);
+        if (sscanf(line, "%" SCNx64 "-%" SCNx64, &begin, &end) == 2 && address >= begin && address < end)
+            found = strdup(file && !strstr(file, " (deleted)") ? file : "");
     }
     if (f)
         fclose(f);

@@ -36,7 +36,7 @@ void assistant_reaped(struct assistant *a, int status);
 /* Add what it has counted. */
 void assistant_count(const struct assistant *a, struct order_counts *sum);
 
-/* The file of a loaded library in a process ("libnccl.so"), by its memory map; malloc'ed, "" if not found. */
-char *assistant_find_library(pid_t pid, const char *name);
+/* The file that is mapped at an address of a process; malloc'ed, "" if there is none (any more). */
+char *assistant_find_library(pid_t pid, uint64_t address);
 
 #endif

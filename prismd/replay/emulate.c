@@ -58,7 +58,7 @@ static int64_t lag_out_ns(const struct daemon *d, const struct rank *r)
 
 /* --- communicators: as recorded --- */
 
-static int answer_ready(struct daemon *d, struct rank *r, uint32_t comm)
+static int answer_ready(struct daemon *d, struct rank *r, uint32_t comm, uint64_t nccl)
 {
     const struct graph_rank *g = &d->graph->ranks[r->number];
     if (comm >= g->ncomms)
@@ -71,7 +71,7 @@ static int answer_ready(struct daemon *d, struct rank *r, uint32_t comm)
         ready.size = (int32_t)c->size;
         ready.rank = g->comms[comm].rank;
         rank_comm_made(r, comm, g->comms[comm].global, ready.size, ready.rank);
-        if (assist_join(d, r, comm, &ready))
+        if (assist_join(d, r, comm, nccl, &ready))
             return 0;
     } else {
         rank_comm(r, comm)->used = true;
@@ -91,12 +91,12 @@ static int on_comm_init(struct daemon *d, struct rank *r, const struct msg_comm_
                                "rank %u: communicator %u is rank %d of %d now and was rank %d of %u in capture; capture again",
                                r->number, m->comm, m->rank, m->size, g->comms[m->comm].rank, c->size);
     }
-    return answer_ready(d, r, m->comm);
+    return answer_ready(d, r, m->comm, m->nccl);
 }
 
 static int on_comm_split(struct daemon *d, struct rank *r, const struct msg_comm_split *m)
 {
-    return answer_ready(d, r, m->comm);
+    return answer_ready(d, r, m->comm, m->nccl);
 }
 
 static void on_comm_free(struct daemon *d, struct rank *r, const struct msg_comm_free *m)

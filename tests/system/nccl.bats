@@ -115,6 +115,16 @@ print("%s: %.1f ms an iteration (predicted %.1f)" % (r["transport"], sum(s) / le
     nothing_left
 }
 
+# As where LD_PRELOAD puts a newer one in front of PyTorch's: the one that is not called lies first in the memory map, as loaded last.
+@test "a process with several libnccl: the assistant takes the one that the rank calls" {
+    echo 'int nobody_calls;' >other.c
+    printf '#include <dlfcn.h>\n__attribute__((constructor)) static void load(void) { dlopen("%s/libnccl.so.2", RTLD_NOW); }\n' "$PWD" >load.c
+    cc -shared -fPIC -o libnccl.so.2 other.c && cc -shared -fPIC -o load.so load.c
+    run_prism run --emulate=2 --sandbox=0 --assistants=1 --trace=trace -- \
+        sh -c 'LD_PRELOAD=$LD_PRELOAD:$0 exec "$@"' "$PWD/load.so" "$looper" fault 5 1
+    [ "$status" -eq 0 ] || { echo "$errors"; return 1; }
+}
+
 @test "sizes that data decides: variable sequences, uneven routing" {
     local options=(--print-ranks=all --exact-sums --tp=2 --ep=2 --iterations=3 --variable-seq --uneven-routing=2)
     timeout 300 "$launch" -g 8 8 -- "$moetrain" "${options[@]}" >plain

@@ -83,11 +83,17 @@ static ncclResult_t ask(const void *request, size_t size, uint32_t number, ncclC
     return ncclSuccess;
 }
 
+/* Which of the libraries called libnccl that the process may have, for the assistant (prismd/assistants/assist.c). */
+static uint64_t library(void)
+{
+    return session.transport == TRANSPORT_NCCL ? (uintptr_t)shrunk_library() : 0;
+}
+
 ncclResult_t comm_init(ncclComm_t *out, int size, const ncclUniqueId *id, int rank)
 {
     if (!out || !id || size < 1 || rank < 0 || rank >= size)
         return ncclInvalidArgument;
-    struct msg_comm_init m = {.h = {MSG_COMM_INIT, sizeof m}, .comm = take_number(), .size = size, .rank = rank};
+    struct msg_comm_init m = {.h = {MSG_COMM_INIT, sizeof m}, .comm = take_number(), .size = size, .rank = rank, .nccl = library()};
     memcpy(m.unique_id, id, sizeof m.unique_id);
     return ask(&m, sizeof m, m.comm, out);
 }
@@ -100,7 +106,8 @@ ncclResult_t comm_split(struct comm *parent, int color, int key, ncclComm_t *out
                                .comm = take_number(),
                                .parent = parent->number,
                                .color = color,
-                               .key = key};
+                               .key = key,
+                               .nccl = library()};
     return ask(&m, sizeof m, m.comm, out);
 }
 

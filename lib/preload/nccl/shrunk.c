@@ -49,6 +49,11 @@ static void load(void)
     real_exclude_library((void *)real_nccl(CommInitRank));
 }
 
+void *shrunk_library(void)
+{
+    return real_find(REAL_NCCL, "ncclCommInitRank");
+}
+
 struct shrunk *shrunk_create(const struct msg_comm_ready *ready)
 {
     load();

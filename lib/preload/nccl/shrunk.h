@@ -42,6 +42,8 @@ struct shrunk {
     struct shrunk_redop *redops; /* hash; PreMulSum operations of the real communicator */
 };
 
+/* An address within the real NCCL that shrunk communicators are made with; NULL: there is none. */
+void *shrunk_library(void);
 /* Join the real communicator that COMM_READY names; blocks until all have. */
 struct shrunk *shrunk_create(const struct msg_comm_ready *ready);
 void shrunk_destroy(struct shrunk *s); /* NULL is fine */
