@@ -8,12 +8,21 @@
 #include "prismd/replay/measured.h"
 #include "prismd/link/link.h"
 #include "prismd/local.h"
+#include "prismd/store.h"
 
 #define LOOK_NS   (NSEC_PER_SEC / 2)
 #define BUDGET_NS (NSEC_PER_SEC / 50) /* of one look: the lock is held meanwhile */
 #define LEAST     3u
+#define STILL_NS  (5 * NSEC_PER_SEC) /* in calibration, and two iterations: who does not move for so long stands still */
+
+struct seen { /* of a rank */
+    uint64_t sum; /* another one when it has moved */
+    int64_t since_ns;
+};
 
 static struct {
+    bool looks; /* the phase may end early */
+    struct seen *seen; /* owned; calibration: by world rank */
     int64_t next_ns;
     uint32_t at;     /* rank that is looked at next */
     uint32_t in_row; /* ranks, one after the other, that had enough */
@@ -33,14 +42,63 @@ static uint32_t nodes_over(const struct rank *r)
     return n;
 }
 
+/* Calibration: how many iterations the rank has done behind the recorded ones; -1: it is not there yet. */
+static int64_t behind_recorded(const struct daemon *d, const struct rank *r)
+{
+    struct emulate_result e = emulate_rank_result(d, r->number);
+    int64_t n = (int64_t)e.iterations - d->graph->ranks[r->number].niterations;
+    return !e.has_iterations ? MEASURED_PASSES + 1 : n < 0 ? -1 : n;
+}
+
+static bool stands_still(const struct daemon *d, const struct rank *r)
+{
+    struct emulate_result e = emulate_rank_result(d, r->number);
+    double iteration = e.iterations ? e.seconds[e.iterations - 1] : 0;
+    return clock_now_ns() - enough.seen[r->number].since_ns > STILL_NS + (int64_t)(2 * iteration * NSEC_PER_SEC);
+}
+
 static bool has_enough(const struct daemon *d, const struct rank *r)
 {
     if (r->state == RANK_ENDED)
         return true; /* it waits for nobody */
     uint32_t wanted = d->conf->iterations + 1 > LEAST ? d->conf->iterations + 1 : LEAST;
-    if (d->phase != PHASE_CAPTURE)
-        return emulate_rank_result(d, r->number).iterations >= d->graph->ranks[r->number].niterations + MEASURED_PASSES + 1;
-    return graph_count_iterations(d->graph, r->number, nodes_over(r)) >= wanted;
+    if (d->phase == PHASE_CAPTURE)
+        return graph_count_iterations(d->graph, r->number, nodes_over(r)) >= wanted;
+    int64_t n = behind_recorded(d, r);
+    return n > MEASURED_PASSES || (n >= 0 && stands_still(d, r));
+}
+
+static void see_who_moves(const struct daemon *d, int64_t now)
+{
+    for (uint32_t i = 0; enough.seen && i < d->conf->world; i++) {
+        const struct rank *r = d->ranks[i];
+        uint64_t sum = r ? r->nodes + (uint64_t)r->running_since_ns : 0;
+        for (const struct group *g = r ? r->groups : NULL; g; g = g->next_of_rank)
+            sum += g->arrived;
+        if (r && sum != enough.seen[i].sum)
+            enough.seen[i] = (struct seen){sum, now};
+    }
+}
+
+/* Some ranks stood still: the first whose reason is known here, else the first. */
+static void tell_still(const struct daemon *d)
+{
+    char key[128];
+    const struct rank *found = NULL;
+    const char *over = NULL;
+    bool waits = false;
+    for (uint32_t i = 0; i < d->conf->world && !over && !waits; i++) {
+        const struct rank *r = d->ranks[i];
+        if (!r || r->state == RANK_ENDED || behind_recorded(d, r) > MEASURED_PASSES)
+            continue;
+        over = emulate_rank_result(d, i).over;
+        waits = !over && store_has_waiting(d->store, i, key, sizeof key);
+        found = over || waits || !found ? r : found;
+    }
+    if (found)
+        log_warn("slice: rank %u does not go on %lld iterations behind the trace's (%s%s%s): what was measured until then is taken", found->number,
+                 (long long)behind_recorded(d, found), waits ? "it waits in the c10d store for " : over ? over : "it waits for others, or its host does something else",
+                 waits ? key : "", waits ? ", which was not recorded" : "");
 }
 
 /* Goes round the ranks until one has not enough, and begins with that one the next time: a program's first micro-batches
@@ -80,15 +138,21 @@ static void on_enough(struct daemon *d, uint32_t from, struct bytes_reader *b)
     if (bytes_get_u32(b) != (uint32_t)d->phase || d->stopping || !d->ops)
         return;
     enough.reached = true;
-    if (!d->conf->node)
-        log_info("%s: every rank has done its iterations (--prism-iterations=%u)", d->phase == PHASE_CAPTURE ? "capture" : "slice",
-                 d->conf->iterations);
+    if (!d->conf->node && d->phase == PHASE_CAPTURE)
+        log_info("capture: every rank has done its iterations (--prism-iterations=%u)", d->conf->iterations);
+    else if (!d->conf->node)
+        log_info("slice: every rank has done its iterations (the trace's %u, and the last again)", d->graph->ranks[0].niterations);
     local_stop(d);
 }
 
 void enough_begin(struct daemon *d)
 {
-    (void)d;
+    bool calibrates = d->phase == PHASE_CALIBRATE && d->graph && !graph_has_teardown(d->graph);
+    free(enough.seen);
+    enough.seen = calibrates ? calloc(d->conf->world, sizeof *enough.seen) : NULL;
+    if (calibrates && !enough.seen)
+        abort();
+    enough.looks = calibrates || (d->phase == PHASE_CAPTURE && d->conf->iterations);
     enough.next_ns = clock_now_ns() + LOOK_NS;
     enough.at = enough.in_row = 0;
     enough.told = enough.reached = false;
@@ -97,13 +161,30 @@ void enough_begin(struct daemon *d)
     link_on(LINK_ENOUGH, on_enough);
 }
 
+bool enough_goes_round(void)
+{
+    return enough.seen;
+}
+
+bool enough_is_recorded(const struct daemon *d)
+{
+    for (uint32_t i = 0; enough.seen && i < d->conf->world; i++)
+        if (d->ranks[i] && d->ranks[i]->state != RANK_ENDED && behind_recorded(d, d->ranks[i]) < 0)
+            return false;
+    return enough.seen;
+}
+
 void enough_tick(struct daemon *d)
 {
-    if (!d->conf->iterations || d->phase == PHASE_EMULATE || enough.told || d->stopping || clock_now_ns() < enough.next_ns)
+    int64_t now = clock_now_ns();
+    if (!enough.looks || enough.told || d->stopping || now < enough.next_ns)
         return;
-    enough.next_ns = clock_now_ns() + LOOK_NS;
+    enough.next_ns = now + LOOK_NS;
+    see_who_moves(d, now);
     if (!all_have_enough(d))
         return;
+    if (enough_goes_round())
+        tell_still(d);
     enough.told = true;
     struct bytes b = {0};
     bytes_put_u32(&b, (uint32_t)d->phase);

@@ -2,6 +2,7 @@
 
 #include <limits.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include "common/log.h"
 #include "prismd/assistants/assist.h"
 #include "prismd/assistants/ballast.h"
+#include "prismd/capture/enough.h"
 #include "prismd/predict/duration.h"
 #include "prismd/predict/durations.h"
 #include "prismd/link/link.h"
@@ -56,15 +58,42 @@ static int64_t lag_out_ns(const struct daemon *d, const struct rank *r)
     return d->transport == TRANSPORT_NCCL ? pace_lag_low_ns(lag) : pace_lag_ns(lag);
 }
 
+/* --- what was not recorded --- */
+
+/* At a rank's node, behind so many COMM nodes (position). Behind the iterations of a trace that was cut, calibration goes round the last
+ * one, and the program may do what that one does not: then the rank is not played on, and what was measured is enough (enough.h).
+ * Anywhere else it ends the run. */
+__attribute__((format(printf, 5, 6))) static int diverged(struct daemon *d, struct rank *r, uint32_t node, uint32_t position, const char *fmt, ...)
+{
+    struct live *l = live_of(r);
+    char text[512];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    if (!enough_goes_round() || position < l->recorded)
+        return daemon_fail(d, PRISM_EXIT_DIVERGED, "rank %u: %s", r->number, text);
+    if (!l->over) {
+        l->over_from = node;
+        if (!(l->over = strdup(text)))
+            abort();
+    }
+    return -1;
+}
+
+static bool is_played(const struct live *l, uint32_t node)
+{
+    return !l->over || node < l->over_from;
+}
+
 /* --- communicators: as recorded --- */
 
 static int answer_ready(struct daemon *d, struct rank *r, uint32_t comm, uint64_t nccl)
 {
     const struct graph_rank *g = &d->graph->ranks[r->number];
     if (comm >= g->ncomms)
-        return daemon_fail(d, PRISM_EXIT_DIVERGED,
-                           "rank %u makes communicator %u, but made only %u in capture; was the code changed? capture again",
-                           r->number, comm, g->ncomms);
+        return diverged(d, r, r->nodes, r->comm_nodes, "it makes communicator %u, but made only %u in capture; was the code changed? capture again",
+                        comm, g->ncomms);
     struct msg_comm_ready ready = {.comm = comm};
     if (g->comms[comm].global >= 0) {
         const struct graph_comm *c = &d->graph->comms[g->comms[comm].global];
@@ -118,11 +147,9 @@ static int report_divergence(struct daemon *d, const struct group *g, const stru
                  coll_datatype_name(q->datatype));
         return 0;
     }
-    return daemon_fail(d, PRISM_EXIT_DIVERGED,
-                       "rank %u: %s: expected %s of %llu x %s on communicator %u (group %u), saw %s of %llu x %s; %s",
-                       g->rank->number, how, prism_op_name(p->op), (unsigned long long)p->count,
-                       coll_datatype_name(p->datatype), g->comm, g->ordinal, prism_op_name(q->op),
-                       (unsigned long long)q->count, coll_datatype_name(q->datatype), hint);
+    return diverged(d, g->rank, g->node, g->position, "%s: expected %s of %llu x %s on communicator %u (group %u), saw %s of %llu x %s; %s", how,
+                    prism_op_name(p->op), (unsigned long long)p->count, coll_datatype_name(p->datatype), g->comm, g->ordinal,
+                    prism_op_name(q->op), (unsigned long long)q->count, coll_datatype_name(q->datatype), hint);
 }
 
 /* Sizes may differ (they are live); kinds of operations may not. Parts beyond the recorded ones are p2p to other peers
@@ -158,8 +185,11 @@ static int deliver(struct daemon *d, struct group *g)
     uint32_t ordinal;
     int64_t node = live_node_of(live_of(g->rank), g->comm, g->ordinal, &ordinal);
     if (node < 0)
-        return daemon_fail(d, PRISM_EXIT_DIVERGED, "rank %u: communicator %u was never used in capture; capture again",
-                           g->rank->number, g->comm);
+        return diverged(d, g->rank, g->node, g->position,
+                        g->comm < live_of(g->rank)->ncomms && live_of(g->rank)->comms[g->comm].ngroups
+                            ? "communicator %u is used after the recorded iterations, and not in the last of them; capture as many as are to be emulated"
+                            : "communicator %u was never used in capture; capture again",
+                        g->comm);
     const struct graph_rank *r = &d->graph->ranks[g->rank->number];
     const struct graph_node *n = &r->nodes[node];
     if (!same_kind(&r->parts[n->first_part], &g->parts[0]) && report_divergence(d, g, n, "another operation than in capture"))
@@ -247,9 +277,9 @@ static void take_arrival(struct daemon *d, const struct player_arrival *a)
 
 static void on_group_arrived(struct daemon *d, struct group *g)
 {
-    if (d->stopping)
-        return;
     struct live *l = live_of(g->rank);
+    if (d->stopping || !is_played(l, g->node))
+        return;
     int64_t arrived_ns = behind_arrival(&l->behind, g->stream, g->arrived_ns - pace_lag_ns(&l->lag_in));
     struct player_arrival h = {g->rank->number, g->comm, g->ordinal, arrived_ns + link_clock_offset_ns(d, NULL), record_parts(g), g->nparts};
     live_position_arrived(l, g->position, g->arrived_ns - l->behind.ns);
@@ -321,7 +351,7 @@ static void on_node(struct daemon *d, struct rank *r, const struct msg_node *m, 
     struct live *l = live_of(r);
     if (l->measured)
         measured_node(l->measured, m, g ? g->ordinal : 0);
-    if (!g)
+    if (!g || !is_played(l, g->node))
         return;
     note_sizes(d, g);
     if (deliver(d, g) || d->transport != TRANSPORT_NCCL)
@@ -433,7 +463,7 @@ int emulate_begin(struct daemon *d, const uint32_t *live, uint32_t nlive, struct
 struct emulate_result emulate_rank_result(const struct daemon *d, uint32_t rank)
 {
     const struct live *l = d->ranks[rank] ? live_of(d->ranks[rank]) : NULL;
-    return l ? (struct emulate_result){l->seconds, l->iterations, (double)l->behind.ns / 1e9} : (struct emulate_result){0};
+    return l ? (struct emulate_result){l->seconds, l->iterations, l->per_iteration > 0, l->over, (double)l->behind.ns / 1e9} : (struct emulate_result){0};
 }
 
 static int by_value(const void *a, const void *b)

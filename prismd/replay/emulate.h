@@ -22,6 +22,8 @@ void emulate_end(struct daemon *d);
 struct emulate_result {
     double *seconds; /* owned by emulate */
     uint32_t iterations;
+    bool has_iterations; /* it communicates in them: they can be counted */
+    const char *over;    /* owned by emulate; calibration: why the rank is not played on behind the recorded iterations; NULL: it is */
     double behind_seconds; /* how long its clock stood still (behind.h) */
 };
 struct emulate_result emulate_rank_result(const struct daemon *d, uint32_t rank);

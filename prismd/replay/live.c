@@ -27,9 +27,11 @@ static void index_groups(struct live *l, const struct graph_rank *r)
     l->comms = calloc(r->ncomms + 1u, sizeof *l->comms);
     if (!l->comms)
         abort();
-    for (uint32_t i = 0; i < r->nnodes; i++)
+    for (uint32_t i = 0; i < r->nnodes; i++) {
+        l->recorded += r->nodes[i].kind == GRAPH_COMM;
         if (r->nodes[i].kind == GRAPH_COMM && r->nodes[i].comm < r->ncomms)
             l->comms[r->nodes[i].comm].ngroups++;
+    }
     for (uint32_t c = 0; c < r->ncomms; c++) {
         l->comms[c].nodes = malloc((l->comms[c].ngroups + 1u) * sizeof(uint32_t));
         if (!l->comms[c].nodes)
@@ -72,6 +74,7 @@ void live_destroy(struct live *l)
     free(l->comms);
     behind_clear(&l->behind);
     free(l->seconds);
+    free(l->over);
     free(l);
 }
 

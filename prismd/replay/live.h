@@ -31,6 +31,9 @@ struct live {
     struct behind behind;
     uint32_t first_position; /* COMM nodes of set-up, before the first iteration */
     uint32_t per_iteration;  /* COMM nodes of an iteration; 0 = no iterations found */
+    uint32_t recorded;       /* COMM nodes, all */
+    char *over;              /* owned; calibration: what it did that was not recorded, behind the recorded iterations; NULL: nothing */
+    uint32_t over_from;      /* index of the first node that is not played for that */
     int64_t iteration_start_ns;
     double *seconds; /* owned */
     uint32_t iterations, cap;

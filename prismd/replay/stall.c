@@ -1,6 +1,7 @@
 #include "prismd/replay/stall.h"
 
 #include "common/clock.h"
+#include "prismd/capture/enough.h"
 #include "prismd/capture/hang.h"
 #include "prismd/store.h"
 
@@ -83,6 +84,8 @@ void stall_tick(struct daemon *d)
         last_move_ns = now;
         return;
     }
+    if (enough_is_recorded(d))
+        return;
     int64_t quiet = now - last_move_ns;
     if (l.left && l.waiting && quiet > STALL_SECONDS * NSEC_PER_SEC) {
         daemon_fail(d, PRISM_EXIT_RANK, "rank %u has ended after %u groups of operations, but rank %u waits for it", l.left->number,

@@ -34,6 +34,34 @@ assert r["numerics"] == "exact 1-2, looped after", r'
     nothing_left
 }
 
+# Of a program that goes on for an hour; two slices of one rank. What the ranks do of their own behind what was recorded ends a slice.
+@test "calibration ends by the trace's iterations, whatever the program does behind them" {
+    export SOFTGPU_DEVICES=1
+    local options=(run --emulate=2 --sandbox=0 --assistants=0 --trace=trace) what said
+    LIMIT=100 run_prism "${options[@]}" --iterations=2 --phase=capture -- "$looper" fault 180000 20 other
+    [ "$status" -eq 0 ] || { echo "exit code $status: $errors"; return 1; }
+    for what in none wait make use; do
+        echo "$what 0 6" >fault
+        LIMIT=100 run_prism "${options[@]}" --phase=calibrate -- "$looper" fault 180000 20 other
+        [ "$status" -eq 0 ] || { echo "exit code $status: $errors"; return 1; }
+        [ "$(grep -c 'slice: every rank has done its iterations' <<<"$errors")" -eq 2 ]
+        case $what in
+            none) said= ;;
+            wait) said='it waits in the c10d store for looper/nobody' ;;
+            make) said='it makes communicator 2, but made only 2 in capture' ;;
+            use) said='communicator 1 is used after the recorded iterations, and not in the last of them' ;;
+        esac
+        if [ -n "$said" ]; then
+            [ "$(grep -c "rank 0 does not go on 4 iterations behind the trace's ($said" <<<"$errors")" -eq 1 ]
+        else
+            absent 'does not go on' - <<<"$errors"
+        fi
+    done
+    run_prism info trace --json
+    python3 -c 'import json, sys; r = json.load(sys.stdin); assert r["calibrated"] and r["iterations"] == 2, r' <<<"$output"
+    nothing_left
+}
+
 @test "a program that ends before is captured whole" {
     run_prism run --emulate=4 --gpus-per-node=4 --sandbox=0 --assistants=0 --trace=trace --iterations=50 --phase=capture \
         -- "$looper" fault 5 1

@@ -1,15 +1,17 @@
 /* looper.c - a small NCCL program for fault tests: all-reduces in a loop, with faults that a file asks for, so that the
  * command line (which names the program to a trace) stays the same.
  *
- *   looper FAULT_FILE ITERATIONS [MILLISECONDS]
+ *   looper FAULT_FILE ITERATIONS [MILLISECONDS [other]]
  *
- * FAULT_FILE, read in every iteration, may hold one line "crash R I", "exit R I CODE" or "hang R I" (for as long as
- * the file is there): what rank R does at the start of iteration I. Prints "rank R iteration I sum S" and at the end "rank R done", with the program's view of
+ * FAULT_FILE, read in every iteration, may hold one line "crash R I", "exit R I CODE", "hang R I" (for as long as
+ * the file is there), "wait R I" (for a key of the store that nobody sets), "make R I" (a communicator) or "use R I" (the other
+ * communicator, which with the word other all make, and use in the first iteration): what rank R does at the start of iteration I. Prints "rank R iteration I sum S" and at the end "rank R done", with the program's view of
  * CUDA_DEVICE_MAX_CONNECTIONS if it is set.
  */
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,21 +48,34 @@ static void nccl(ncclResult_t result)
     }
 }
 
-static ncclUniqueId exchange_id(int rank)
+static struct c10d_client *open_store(int rank)
 {
+    static bool served;
     struct prism_error err = { 0 };
     const char *agent = getenv("TORCHELASTIC_USE_AGENT_STORE"), *host = getenv("MASTER_ADDR");
     uint16_t port = (uint16_t)number("MASTER_PORT");
+    if (rank == 0 && !served && !(agent && strcmp(agent, "True") == 0))
+        c10d_server_start_thread(NULL, port, NULL, &err); /* lives as long as the process */
+    served = true;
+    struct c10d_client *store = c10d_client_connect(host, port, 60000, &err);
+    if (!store) {
+        fprintf(stderr, "looper: store: %s\n", err.text);
+        exit(4);
+    }
+    return store;
+}
+
+static ncclUniqueId exchange_id(int rank, const char *key)
+{
+    struct prism_error err = { 0 };
     ncclUniqueId id;
     void *value = NULL;
     size_t len = 0;
-    if (rank == 0 && !(agent && strcmp(agent, "True") == 0))
-        c10d_server_start_thread(NULL, port, NULL, &err); /* lives as long as the process */
-    struct c10d_client *store = c10d_client_connect(host, port, 60000, &err);
+    struct c10d_client *store = open_store(rank);
     if (rank == 0)
         nccl(ncclGetUniqueId(&id));
-    if (!store || (rank == 0 && c10d_client_set(store, "looper/id", &id, sizeof(id), &err) != 0) ||
-        c10d_client_get(store, "looper/id", 60000, &value, &len, &err) != 0 || len != sizeof(id)) {
+    if ((rank == 0 && c10d_client_set(store, key, &id, sizeof(id), &err) != 0) ||
+        c10d_client_get(store, key, 60000, &value, &len, &err) != 0 || len != sizeof(id)) {
         fprintf(stderr, "looper: store: %s\n", err.text);
         exit(4);
     }
@@ -70,7 +85,20 @@ static ncclUniqueId exchange_id(int rank)
     return id;
 }
 
-static void fault(const char *path, int rank, int iteration)
+struct other {
+    ncclComm_t comm; /* NULL: none was made */
+    cudaStream_t stream;
+    float *buffer;
+    int size;
+};
+
+static void use(const struct other *o)
+{
+    nccl(ncclAllReduce(o->buffer, o->buffer, COUNT, ncclFloat32, ncclSum, o->comm, o->stream));
+    cuda(cudaStreamSynchronize(o->stream));
+}
+
+static void fault(const char *path, int rank, int iteration, struct other *o)
 {
     char what[16] = "";
     int who = -1, when = -1, code = 0;
@@ -87,7 +115,13 @@ static void fault(const char *path, int rank, int iteration)
         printf("rank %d leaves early\n", rank);
         exit(code);
     }
-    while (!access(path, F_OK))
+    if (strcmp(what, "wait") == 0)
+        c10d_client_wait(open_store(rank), &(const char *){ "looper/nobody" }, 1, 600000, &(struct prism_error){ 0 });
+    if (strcmp(what, "make") == 0)
+        nccl(ncclCommInitRank(&o->comm, o->size, exchange_id(rank, "looper/made"), rank));
+    if (strcmp(what, "use") == 0)
+        use(o);
+    while (strcmp(what, "hang") == 0 && !access(path, F_OK))
         usleep(20000);
 }
 
@@ -103,9 +137,14 @@ int main(int argc, char **argv)
     cuda(cudaSetDevice(number("LOCAL_RANK")));
     cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     cuda(cudaMalloc((void **)&buffer, COUNT * sizeof(float)));
-    nccl(ncclCommInitRank(&comm, size, exchange_id(rank), rank));
+    nccl(ncclCommInitRank(&comm, size, exchange_id(rank, "looper/id"), rank));
+    struct other other = { .stream = stream, .buffer = buffer, .size = size };
+    if (argc > 4)
+        nccl(ncclCommInitRank(&other.comm, size, exchange_id(rank, "looper/other"), rank));
     for (int i = 0; i < iterations; i++) {
-        fault(argv[1], rank, i);
+        fault(argv[1], rank, i, &other);
+        if (!i && other.comm)
+            use(&other);
         host = (float)(rank + i);
         cuda(cudaMemcpyAsync(buffer, &host, sizeof(host), cudaMemcpyHostToDevice, stream));
         nccl(ncclAllReduce(buffer, buffer, COUNT, ncclFloat32, ncclSum, comm, stream));
