@@ -37,6 +37,7 @@ enum link_type {
     LINK_PROGRESS,  /* to the coordinator: how far this node's ranks are (progress.c) */
     LINK_QUIET,     /* to the coordinator: nothing moves among this node's ranks, or does again (folding.c) */
     LINK_BEGIN,     /* from the coordinator: the replay begins without the ranks that wait for others (beginning.c) */
+    LINK_STILL,     /* to the coordinator: nothing moves among this node's live ranks, and where they stand, or it does again (stall.c) */
     LINK_TYPES
 };
 

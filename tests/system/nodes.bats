@@ -57,6 +57,26 @@ capture_on_two() { # WORLD
     nothing_left
 }
 
+# Which key is known where the store is, who stands at gates on the rank's own node.
+@test "a live rank of the second node that waits in the store for what no capture has seen" {
+    capture_on_two 4
+    node 1 "$looper" fault 5 1
+    local other=$started
+    node 0 "$looper" fault 5 1
+    wait "$started" && wait "$other" || { cat ./*.err; false; }
+    echo 'wait 3 2' >fault
+    export PRISM_PHASE=calibrate PRISM_STALL_SECONDS=1
+    node 1 "$looper" fault 5 1
+    other=$started
+    node 0 "$looper" fault 5 1
+    status=0
+    wait "$started" || status=$?
+    wait "$other" || true
+    errors=$(cat 0.err)
+    refused 69 'rank 3 waits in the c10d store for "looper/nobody", which nobody sets'
+    nothing_left
+}
+
 @test "a node that cannot read the trace: one line, no crash" {
     local program=("$moetrain" --tp=2 --pp=2 --iterations=2) other
     unshare -m true 2>/dev/null || skip "no mount namespaces here"
