@@ -16,7 +16,7 @@ from model import Block, RMSNorm, initialise, optimizer, shape_of, token_loss
 
 
 # Stages pass the mean of so many neighbouring tokens: a message takes little time beside a stage's compute.
-POOL = 16
+POOL = 64
 
 
 class Stage(nn.Module):
