@@ -14,6 +14,7 @@
 #include "common/log.h"
 #include "preload/environment.h"
 #include "preload/finish.h"
+#include "preload/gate/fill.h"
 #include "preload/gate/gate_kernel.h"
 #include "preload/preload.h"
 #include "preload/real.h"
@@ -234,6 +235,8 @@ static void set_up_cuda(void)
     }
     if (session.phase != PHASE_CAPTURE)
         gate_kernel_load();
+    if (session.control)
+        fill_load();
     if (session.record_times)
         times_start();
     finish_arm();

@@ -9,3 +9,6 @@ $(eval $(call test_program,pace_arm,tests/gpu,pace_arm.c,,-ldl,-I. -isystem lib/
 $(eval $(call test_program,ballast,tests/gpu,ballast.c,,-ldl,-I. -isystem lib/abi))
 # What capture does of large operations.
 $(eval $(call test_program,gpu_volume,tests/gpu,volume.c,,-L$(LIB)/softgpu -lnccl -lcudart -lcuda,-Ilib/abi -I.))
+# What control mode makes on the device; the same object as the library's.
+$(eval $(call test_program,gpu_fill,tests/gpu,fill.c,coll common,-ldl -lm,-I. -isystem lib/abi))
+$(B)/test/gpu_fill: $(call objects,lib/preload,gate/fill.c)

@@ -194,6 +194,10 @@ def cost(stage):
             calls = [[phase, c["call"], c["median_ns"], c["p10_ns"], c["p90_ns"]] for phase in ("plain", "capture", "calibrate", "emulate")
                      for c in r.get(phase, []) if c["rank"] == 0]
             lines += table(["", "call", "ns", "p10", "p90"], calls)
+        elif r["program"] == "gpu_fill":
+            lines += table(["67 MB filled by", "blocks", "driver calls", "host us", "device us"],
+                           [[line["way"], line["blocks"], line["calls"], number(line["host_us"]), number(line["device_us"])]
+                            for line in r["lines"] if "calls" in line])
         else:
             lines += table(["plain ms", "recording off ms", "recording on ms", "torch.profiler ms", "trace bytes an iteration",
                             "profiler's bytes an iteration"],

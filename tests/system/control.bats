@@ -100,3 +100,23 @@ make_old() {
     done
     nothing_left
 }
+
+@test "what is made on the device is the pattern: by the kernel and by copies, any size, any place; behind no gate" {
+    export SOFTGPU_LAZY_LOADING=1
+    run timeout 100 "$PRISM_BUILD/test/gpu_fill" check
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "$(grep -c '"wrong": 0}' <<<"$output")" -eq 2 ]
+}
+
+@test "the PTX of the kernels: prism_fill writes the pattern, each byte once; the toolkit's assembler takes both for all its GPUs" {
+    local check=$PRISM_SOURCE/tests/system/ptx_check.py gate=$PRISM_SOURCE/lib/preload/gate name architecture
+    "$check" "$gate/fill.c"
+    PATH=$PATH:/usr/local/cuda/bin
+    command -v ptxas >/dev/null || skip "no CUDA toolkit; the pattern was right"
+    for architecture in $(ptxas --help | grep -o "'sm_[0-9]*'" | tr -d "'" | sort -u); do
+        for name in fill gate_kernel; do
+            "$check" "$gate/$name.c" --print | ptxas -arch "$architecture" -o out.cubin - || { echo "$name.c for $architecture"; return 1; }
+        done
+    done
+}

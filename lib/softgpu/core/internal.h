@@ -44,6 +44,7 @@ struct sg_profile {
     int connections;          /* hardware queues: CUDA_DEVICE_MAX_CONNECTIONS */
     uint64_t queue_entries;   /* items that a stream holds before who adds one waits; 0: any number */
     bool lazy_loading;        /* a kernel's first launch waits for its context, and holds up what is added meanwhile */
+    bool ptx_compiler;        /* modules of PTX can be loaded */
     size_t stack_bytes;       /* of a stream's thread */
     bool untimed;             /* SOFTGPU_UNTIMED: nothing takes modelled time, streams have no threads (driver.c) */
 };

@@ -23,6 +23,7 @@ struct option {
 enum option_index {
     TIME_SCALE, SEED, FLOPS, BANDWIDTH, LAUNCH, PCIE_BANDWIDTH, PCIE_LATENCY, PEER_BANDWIDTH, OVERLAP, JITTER, MEMORY,
     CONTEXT_BYTES, CONTEXT_SECONDS, TIME_SLICING, GATE_POLL, MULTIPROCESSORS, MAJOR, MINOR, STACK, UNTIMED, QUEUE_ENTRIES, LAZY_LOADING,
+    PTX_COMPILER,
     OPTIONS
 };
 
@@ -49,6 +50,7 @@ static struct option options[OPTIONS] = {
     [UNTIMED] = {"untimed", "SOFTGPU_UNTIMED", 0, OPTION_NUMBER},
     [QUEUE_ENTRIES] = {"device.queue_entries", "SOFTGPU_QUEUE_ENTRIES", 0, OPTION_NUMBER},
     [LAZY_LOADING] = {"device.lazy_loading", "SOFTGPU_LAZY_LOADING", 0, OPTION_NUMBER},
+    [PTX_COMPILER] = {"device.ptx_compiler", "SOFTGPU_PTX_COMPILER", 1, OPTION_NUMBER},
 };
 
 static struct sg_profile profile;
@@ -168,6 +170,7 @@ static void load(void)
     profile.stack_bytes = (size_t)positive(STACK, 64 << 10);
     profile.queue_entries = (uint64_t)options[QUEUE_ENTRIES].value;
     profile.lazy_loading = options[LAZY_LOADING].value != 0;
+    profile.ptx_compiler = options[PTX_COMPILER].value != 0;
     profile.connections = connections_from_environment();
 }
 

@@ -12,9 +12,12 @@
 struct CUfunc_st {
     uint32_t magic;
     const char *name;
+    bool single;            /* has one thread */
+    enum sg_item_kind kind;
     size_t parameter_bytes; /* of the copy that the launch makes */
     void (*take)(void *copy, void **parameters);
     sg_work_fn run; /* frees the copy */
+    bool loaded;    /* atomic: it has been launched */
 };
 
 struct CUmod_st {
@@ -51,8 +54,42 @@ static int64_t run_gate(void *copy, int64_t start_ns)
     return end;
 }
 
+/* --- prism_fill: the byte at address a is pattern[a mod 2048], by any number of threads. A fill, whose pace it has: the
+ * slow-motion memory of the profile is for the program's kernels. --- */
+
+#define FILL_PERIOD 2048u
+
+struct fill_copy {
+    CUdeviceptr to;
+    uint64_t bytes;
+    uint8_t pattern[FILL_PERIOD];
+};
+
+static void take_fill(void *copy, void **parameters)
+{
+    struct fill_copy *f = copy;
+    f->to = *(CUdeviceptr *)parameters[0];
+    f->bytes = *(uint64_t *)parameters[1];
+    memcpy(f->pattern, parameters[2], FILL_PERIOD);
+}
+
+static int64_t run_fill(void *copy, int64_t start_ns)
+{
+    const struct fill_copy *f = copy;
+    int64_t duration = sg_fill_ns(f->bytes), began = sg_real_now();
+    for (uint64_t at = f->to, end = at + f->bytes, n; at < end; at += n) {
+        n = FILL_PERIOD - at % FILL_PERIOD;
+        n = n < end - at ? n : end - at;
+        memcpy((void *)(uintptr_t)at, f->pattern + at % FILL_PERIOD, n);
+    }
+    sg_count_item(sg_real_now() - began, duration);
+    free(copy);
+    return start_ns + duration;
+}
+
 static struct CUfunc_st known[] = {
-    {FUNCTION_MAGIC, "prism_gate", sizeof(struct gate_copy), take_gate, run_gate},
+    {FUNCTION_MAGIC, "prism_gate", true, SG_ITEM_QUEUED_SLEEPS, sizeof(struct gate_copy), take_gate, run_gate, false},
+    {FUNCTION_MAGIC, "prism_fill", false, SG_ITEM_QUEUED, sizeof(struct fill_copy), take_fill, run_fill, false},
 };
 
 /* --- modules --- */
@@ -89,6 +126,8 @@ CUresult cuModuleLoadData(CUmodule *module, const void *image)
         return CUDA_ERROR_INVALID_VALUE;
     if (strncmp(text, ".version", 8)) /* machine code */
         return CUDA_ERROR_NO_BINARY_FOR_GPU;
+    if (!sg_profile()->ptx_compiler)
+        return CUDA_ERROR_JIT_COMPILER_NOT_FOUND;
     while ((name = next_entry(&text, &length)))
         if (!find_known(name, length))
             return CUDA_ERROR_NO_BINARY_FOR_GPU;
@@ -134,14 +173,17 @@ CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int g
 {
     if (!function || function->magic != FUNCTION_MAGIC)
         return CUDA_ERROR_INVALID_HANDLE;
-    if (grid_x * grid_y * grid_z * block_x * block_y * block_z != 1 || shared_bytes || !parameters || extra)
-        return CUDA_ERROR_INVALID_VALUE; /* what is known has one thread */
+    if (!grid_x || !block_x || block_x > 1024 || grid_y != 1 || grid_z != 1 || block_y != 1 || block_z != 1 || shared_bytes ||
+        !parameters || extra || (function->single && (grid_x != 1 || block_x != 1)))
+        return CUDA_ERROR_INVALID_VALUE; /* what is known has one dimension */
     SG_STREAM_OR_RETURN(handle, stream);
+    if (sg_profile()->lazy_loading && !__atomic_exchange_n(&function->loaded, true, __ATOMIC_RELAXED))
+        sg_context_load(stream->context);
     void *copy = malloc(function->parameter_bytes);
     if (!copy)
         return CUDA_ERROR_OUT_OF_MEMORY;
     function->take(copy, parameters);
-    CUresult result = sg_enqueue(stream, SG_ITEM_QUEUED_SLEEPS, function->run, copy, NULL, NULL);
+    CUresult result = sg_enqueue(stream, function->kind, function->run, copy, NULL, NULL);
     if (result != CUDA_SUCCESS)
         free(copy);
     return result;

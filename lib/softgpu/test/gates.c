@@ -304,6 +304,55 @@ static void modules(void)
 }
 IN_CHILD(modules)
 
+static void no_compiler(void)
+{
+    CUmodule module;
+    setenv("SOFTGPU_PTX_COMPILER", "0", 1);
+    begin();
+    CHECK_IS(cuModuleLoadData(&module, ".version 6.3\n.visible .entry prism_gate(.param .u64 p) { ret; }"), CUDA_ERROR_JIT_COMPILER_NOT_FOUND);
+}
+IN_CHILD(no_compiler)
+
+/* A byte at address a is pattern[a mod 2048], whatever the launch's width; it takes a fill's time. */
+static void filling_kernel(void)
+{
+    enum { BYTES = 8000000, FROM = 7 };
+    static CUmodule module; /* stays, as does its record if it is unloaded */
+    CUfunction function;
+    cudaEvent_t before, after;
+    float ms;
+    uint8_t pattern[2048], *memory;
+    uint64_t bytes = BYTES;
+    CUdeviceptr to;
+    void *parameters[] = {&to, &bytes, pattern};
+    begin();
+    for (int i = 0; i < 2048; i++)
+        pattern[i] = (uint8_t)(i % 251 + 1);
+    OK(cudaMalloc((void **)&memory, BYTES + 2 * FROM));
+    OK(cudaMemset(memory, 0, BYTES + 2 * FROM));
+    OK(cudaEventCreate(&before));
+    OK(cudaEventCreate(&after));
+    to = (CUdeviceptr)(uintptr_t)memory + FROM;
+    OK(cuModuleLoadData(&module, ".version 6.3\n.visible .entry prism_fill(.param .u64 p) { ret; }"));
+    OK(cuModuleGetFunction(&function, module, "prism_fill"));
+    CHECK_IS(cuLaunchKernel(function, 1, 2, 1, 256, 1, 1, 0, NULL, parameters, NULL), CUDA_ERROR_INVALID_VALUE);
+    CHECK_IS(cuLaunchKernel(function, 0, 1, 1, 256, 1, 1, 0, NULL, parameters, NULL), CUDA_ERROR_INVALID_VALUE);
+    OK(cudaEventRecord(before, NULL));
+    OK(cuLaunchKernel(function, 3, 1, 1, 256, 1, 1, 0, NULL, parameters, NULL));
+    memset(pattern, 0, sizeof pattern); /* the launch has taken it */
+    OK(cudaEventRecord(after, NULL));
+    OK(cudaStreamSynchronize(NULL));
+    for (uintptr_t i = 0; i < BYTES + 2 * FROM; i++) {
+        bool inside = i >= FROM && i < FROM + BYTES;
+        CHECK(memory[i] == (inside ? ((uintptr_t)memory + i) % 2048 % 251 + 1 : 0));
+    }
+    OK(cudaEventElapsedTime(&ms, before, after));
+    CHECK(ms > 0.999f); /* 8 GB a second */
+    OK(cudaEventDestroy(before));
+    OK(cudaEventDestroy(after));
+}
+IN_CHILD(filling_kernel)
+
 /* A kernel that polls holds no queue: with one queue, other streams go on. */
 static void polling_kernel(void)
 {
@@ -367,6 +416,8 @@ int main(void)
         cmocka_unit_test(test_open_gates_take_no_time),
         cmocka_unit_test(test_queue_stall),
         cmocka_unit_test(test_modules),
+        cmocka_unit_test(test_no_compiler),
+        cmocka_unit_test(test_filling_kernel),
         cmocka_unit_test(test_polling_kernel),
         cmocka_unit_test(test_free_waits_for_gates),
     };

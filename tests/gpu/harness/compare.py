@@ -99,7 +99,7 @@ def profile(data):
 
 def of_gates(name):
     """Kernels whose duration is a wait for other ranks, or that only Prism has."""
-    return "nccl" in name.lower() or "prism_gate" in name
+    return "nccl" in name.lower() or "prism_gate" in name or "prism_fill" in name
 
 
 def profiles(full, mine):

@@ -238,9 +238,22 @@ def call_cost(launcher, result):
     result["rows"].append(row)
 
 
+def fill_cost(launcher, result):
+    """What control mode makes on the device: right or not, driver calls, host and device time of 67 MB (gpu_fill)."""
+    program = os.path.join(os.path.dirname(launcher.bin), "test", "gpu_fill")
+    if not os.path.exists(program):
+        result["errors"].append({"error": f"{program} is not there (make test-programs, tests/gpu/pack.sh)", "lines": []})
+        return
+    got = launcher.call([program], "fill", 120, check=False)
+    lines = [json.loads(line) for line in got["text"].splitlines() if line.startswith("{")]
+    wrong = [line["wrong"] for line in lines if "wrong" in line]
+    result["rows"].append({"program": "gpu_fill", "lines": lines, "code": got["code"], "passed": got["code"] == 0 and wrong == [0, 0]})
+
+
 def cost(launcher, result):
     """What the library costs: host time a call, iterations with recording, with torch.profiler; bytes an iteration."""
     call_cost(launcher, result)
+    fill_cost(launcher, result)
     if launcher.options.soft:
         result["passed"] = all(r["passed"] for r in result["rows"])
         return
