@@ -30,7 +30,7 @@ $(eval $(call unit_test,preload_device,lib/preload/test,device.c fake_prismd.c,c
 $(B)/test/preload_device: | $(B)/test/preload_devices $(PRELOAD_DOUBLES) $(LIB)/libprism.so
 $(eval $(call test_program,preload_ahead,lib/preload/test,ahead.c,,-L$(LIB)/softgpu -lnccl -lcudart -lcuda,-Ilib/abi))
 $(eval $(call unit_test,preload_blocked,lib/preload/test,blocked.c fake_prismd.c,coll proto common,,-Ilib/abi))
-$(B)/test/preload_blocked: | $(B)/test/preload_ahead $(LIB)/libprism.so
+$(B)/test/preload_blocked: $(call objects,lib/preload,nodes/blocked.c) | $(B)/test/preload_ahead $(LIB)/libprism.so
 $(eval $(call test_program,preload_contexts,lib/preload/test,contexts.c,,-L$(LIB)/softgpu -lnccl -lcudart -lcuda -ldl,-Ilib/abi))
 $(eval $(call unit_test,preload_context,lib/preload/test,context.c fake_prismd.c,coll proto common,,-Ilib/abi))
 $(B)/test/preload_context: | $(B)/test/preload_contexts $(LIB)/libprism.so

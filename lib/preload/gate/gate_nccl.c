@@ -79,9 +79,11 @@ static void communicate(const struct run *r, const struct coll_call *c)
     }
 }
 
-static void run_calls(const struct run *r, bool in_group)
+/* Returns how many calls of NCCL. */
+static size_t run_calls(const struct run *r, bool in_group)
 {
     const struct coll_side *mine = &r->plan->sides[r->shrunk->me];
+    size_t n = 0;
     for (size_t i = 0; i < mine->ncalls; i++) {
         if (mine->calls[i].in_group != in_group)
             continue;
@@ -89,19 +91,23 @@ static void run_calls(const struct run *r, bool in_group)
             communicate(r, &mine->calls[i]);
         else
             copy(r, &mine->calls[i]);
+        n += in_group;
     }
+    return n;
 }
 
-static void run_collectives(const struct gate *g, struct shrunk *s, bool in_group)
+static size_t run_collectives(const struct gate *g, struct shrunk *s, bool in_group)
 {
+    size_t n = 0;
     for (uint32_t i = 0; i < g->n; i++) {
         const struct msg_part *p = &g->parts[i];
         if (coll_op_is_p2p(p->op))
             continue;
         struct run r = {.gate = g, .shrunk = s, .parts = &i, .scale = p->count,
                         .plan = shrunk_plan(s, p->op, p->peer, p->datatype, p->redop)};
-        run_calls(&r, in_group);
+        n += run_calls(&r, in_group);
     }
+    return n;
 }
 
 /* All sends and receives of the group; NULL if there are none. parts gets their places in the gate. */
@@ -173,11 +179,11 @@ void gate_nccl_enqueue(const struct gate *g, struct shrunk *s)
         run_calls(&messages, false);
     int64_t began = clock_now_ns();
     NCCL_MUST(real_nccl(GroupStart)());
-    run_collectives(g, s, true);
+    size_t calls = run_collectives(g, s, true);
     if (messages.plan)
-        run_calls(&messages, true);
+        calls += run_calls(&messages, true);
     NCCL_MUST(real_nccl(GroupEnd)());
-    frame.real_ns += clock_now_ns() - began;
+    frame.real_ns += blocked_nccl(&s->blocked, calls, clock_now_ns() - began);
     if (gate_has_outputs(g)) {
         gate_pass(g, GATE_READY);
         copy_recorded(g, s);

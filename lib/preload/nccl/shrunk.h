@@ -8,6 +8,7 @@
 
 #include "coll/plan.h"
 #include "preload/nccl/group.h"
+#include "preload/nodes/blocked.h"
 #include "proto/message.h"
 
 /* Real NCCL, loaded with the first shrunk communicator. real_nccl(AllReduce)(...) calls ncclAllReduce. */
@@ -38,6 +39,7 @@ struct shrunk {
     int nsandbox;
     int *sandbox;   /* owned; ascending ranks of the full communicator */
     int assistants;
+    struct blocked_nccl blocked; /* its calls so far */
     struct shrunk_plan *plans;  /* hash; for count 1 */
     struct shrunk_redop *redops; /* hash; PreMulSum operations of the real communicator */
 };

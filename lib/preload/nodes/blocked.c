@@ -18,3 +18,14 @@ int64_t blocked_take(void)
     blocked_.ns = 0;
     return ns;
 }
+
+int64_t blocked_nccl(struct blocked_nccl *seen, size_t calls, int64_t lasted_ns)
+{
+    size_t like = 0, kinds = sizeof seen->least_ns / sizeof *seen->least_ns;
+    for (; calls; calls >>= 1)
+        like++;
+    int64_t *least = &seen->least_ns[like < kinds ? like : kinds - 1];
+    if (!*least || lasted_ns < *least)
+        *least = lasted_ns;
+    return lasted_ns > BLOCKED_NCCL_TIMES * *least ? *least : lasted_ns;
+}

@@ -13,6 +13,7 @@
 #ifndef PRISM_PRELOAD_BLOCKED_H
 #define PRISM_PRELOAD_BLOCKED_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "common/clock.h"
@@ -47,6 +48,17 @@ static inline void blocked_give_up(void)
 {
     blocked_.since_ns = 0;
 }
+
+/* NCCL's own calls in transport nccl (gate/gate_nccl.c) are work, as the full job's host makes them too, and wait for room like launches.
+ * How long they take by themselves depends on the communicator and on how many a group has: what lasts more than BLOCKED_NCCL_TIMES as
+ * long as the quickest of its like, by powers of two, counts as that one. */
+#define BLOCKED_NCCL_TIMES 4
+
+struct blocked_nccl { /* of a communicator; session_lock */
+    int64_t least_ns[16]; /* of groups of 0 and up to 1, 3, 7 … calls; 0 = none yet */
+};
+/* What of a group's time is work. */
+int64_t blocked_nccl(struct blocked_nccl *seen, size_t calls, int64_t lasted_ns);
 
 /* What the thread waited since it was asked last, nanoseconds. */
 int64_t blocked_take(void);

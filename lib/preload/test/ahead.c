@@ -1,7 +1,9 @@
-/* ahead.c - a program whose host is further ahead of its stream than the stream's queue holds. */
+/* ahead.c - a program whose host is further ahead of its stream than the stream's queue holds. Prints "inside I outside O": nanoseconds
+ * from the first operation to the second, in the calls in between and outside of them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cuda_runtime_api.h>
@@ -19,6 +21,14 @@ static void nothing(void *unused)
 
 static cudaStream_t stream;
 static float *buffer;
+static long long inside;
+
+static long long now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1000000000ll + t.tv_nsec;
+}
 
 static void launch(void)
 {
@@ -34,9 +44,11 @@ static void act(const char *what)
     if (!strcmp(what, "event")) /* that long ago that nobody waits for it */
         CHECK(cudaEventRecord(event, stream));
     for (int k = 0; k < KERNELS; k++) {
+        long long began = now();
         launch();
         if (!strcmp(what, "copies"))
             CHECK(cudaMemcpyAsync(buffer, buffer + 512, 1024, cudaMemcpyDeviceToDevice, stream));
+        inside += now() - began;
     }
     if (!strcmp(what, "event")) {
         usleep(100000);
@@ -55,11 +67,15 @@ int main(int argc, char **argv)
     CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     CHECK(cudaMalloc((void **)&buffer, 4096));
     CHECK(ncclCommInitRank(&comm, atoi(getenv("WORLD_SIZE")), id, atoi(getenv("RANK"))));
+    long long began = 0, between = 0;
     for (int i = 0; i < 2; i++) {
         if (i)
             act(argc > 1 ? argv[1] : "");
+        between = now() - began;
         CHECK(ncclAllReduce(buffer, buffer, 1000, ncclFloat, ncclSum, comm, stream));
+        began = i ? began : now();
     }
+    printf("inside %lld outside %lld\n", inside, between - inside);
     CHECK(cudaStreamSynchronize(stream));
     CHECK(ncclCommDestroy(comm));
     CHECK(cudaFree(buffer));
