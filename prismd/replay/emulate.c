@@ -1,7 +1,6 @@
 #include "prismd/replay/emulate.h"
 
 #include <limits.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -342,7 +341,7 @@ static void on_times(struct daemon *d, struct rank *r, const struct msg_time *ti
         gate->used = false;
         pace_lag_add(&l->lag_in, gate->seen_ns - times[i].pre_ns);
         pace_lag_add(&l->lag_out, times[i].post_ns - gate->go_ns);
-        add_pacing(fabs((double)(times[i].post_ns - gate->end_ns)) / 1e3);
+        add_pacing((double)(times[i].post_ns - gate->end_ns) / 1e3);
     }
 }
 
@@ -466,16 +465,8 @@ struct emulate_result emulate_rank_result(const struct daemon *d, uint32_t rank)
     return l ? (struct emulate_result){l->seconds, l->iterations, l->per_iteration > 0, l->over, (double)l->behind.ns / 1e9} : (struct emulate_result){0};
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
 const double *emulate_pacing_us(uint32_t *n)
 {
-    if (em.npacing)
-        qsort(em.pacing_us, em.npacing, sizeof *em.pacing_us, by_value);
     *n = em.npacing;
     return em.pacing_us;
 }

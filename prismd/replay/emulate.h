@@ -27,7 +27,7 @@ struct emulate_result {
     double behind_seconds; /* how long its clock stood still (behind.h) */
 };
 struct emulate_result emulate_rank_result(const struct daemon *d, uint32_t rank);
-/* |actual - intended end| of every gate, microseconds, sorted; n of them. Owned by emulate. */
+/* Actual - intended end of every gate, microseconds, positive = late; n of them. Owned by emulate. */
 const double *emulate_pacing_us(uint32_t *n);
 struct delivery_counts emulate_delivery_counts(void); /* with the assistants' size changes */
 uint32_t emulate_first_change(void); /* iteration (from 0) of the first such group; UINT32_MAX = none */

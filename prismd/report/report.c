@@ -80,15 +80,21 @@ static void put_prediction(json_t *root, const struct results *results, const st
 static void put_pacing(json_t *root, const struct results *results)
 {
     uint32_t n = results->npacing;
-    double *sorted = malloc((n + 1u) * sizeof *sorted);
+    double *sorted = malloc((n + 1u) * sizeof *sorted), mean = 0;
     if (!sorted)
         abort();
     memcpy(sorted, results->pacing_us, n * sizeof *sorted);
     qsort(sorted, n, sizeof *sorted, by_value);
+    double median = quantile(sorted, n, 0.5);
+    for (uint32_t i = 0; i < n; i++) {
+        mean += sorted[i] / n;
+        sorted[i] = fabs(sorted[i]);
+    }
+    qsort(sorted, n, sizeof *sorted, by_value);
     json_object_set_new(root, "pacing_us",
-                        json_pack("{s:f, s:f, s:f, s:f, s:i}", "p50", quantile(sorted, n, 0.5), "p95",
+                        json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:i}", "p50", quantile(sorted, n, 0.5), "p95",
                                   quantile(sorted, n, 0.95), "p99", quantile(sorted, n, 0.99), "max", quantile(sorted, n, 1),
-                                  "gates", (int)n));
+                                  "late_p50", median, "late_mean", mean, "gates", (int)n));
     free(sorted);
 }
 

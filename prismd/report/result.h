@@ -19,7 +19,7 @@ struct rank_result {
 struct results {
     struct rank_result *ranks; /* owned */
     uint32_t nranks;
-    double *pacing_us; /* owned; all gates of all nodes */
+    double *pacing_us; /* owned; all gates of all nodes, actual - intended end */
     uint32_t npacing;
     uint64_t size_changes;
     bool changed;          /* sizes differed from the recorded ones … */
