@@ -14,9 +14,9 @@ int64_t behind_arrival(const struct behind *b, uint32_t stream, int64_t ns)
     return ns - b->ns > least ? ns - b->ns : least;
 }
 
-int64_t behind_late(struct behind *b, int64_t open_ns, int64_t now_ns)
+int64_t behind_late(struct behind *b, int64_t open_ns, int64_t now_ns, int64_t carried_ns)
 {
-    int64_t late = now_ns - open_ns;
+    int64_t late = now_ns - open_ns - (carried_ns < BEHIND_CARRIED_MOST_NS ? carried_ns : BEHIND_CARRIED_MOST_NS);
     if (late < BEHIND_LEAST_NS)
         return 0;
     b->ns += late;

@@ -18,6 +18,8 @@
 #include <stdint.h>
 
 #define BEHIND_LEAST_NS 1000000
+/* Lateness that is made up for later (origins.h), at most. What does not find an end that can be met is no debt for ever. */
+#define BEHIND_CARRIED_MOST_NS 10000000
 
 struct behind {
     int64_t ns;
@@ -29,8 +31,8 @@ void behind_clear(struct behind *b);
 /* A stream stood at a gate at that time of the machine: the emulated time. */
 int64_t behind_arrival(const struct behind *b, uint32_t stream, int64_t ns);
 /* At `now` it became known that a gate opens at open_ns, both of the machine: sets the clock back if that is too late, and returns by how
- * much; what is due for the rank is due so much later. */
-int64_t behind_late(struct behind *b, int64_t open_ns, int64_t now_ns);
+ * much; what is due for the rank is due so much later. carried_ns: of that, what the group arrived too late, which is made up for. */
+int64_t behind_late(struct behind *b, int64_t open_ns, int64_t now_ns, int64_t carried_ns);
 /* The stream's operation ended, emulated time. */
 void behind_ended(struct behind *b, uint32_t stream, int64_t end_ns);
 

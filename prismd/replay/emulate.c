@@ -19,6 +19,7 @@
 #include "prismd/replay/beginning.h"
 #include "prismd/replay/delivery.h"
 #include "prismd/replay/live.h"
+#include "prismd/replay/origins.h"
 #include "prismd/replay/player.h"
 #include "prismd/capture/membership.h"
 #include "prismd/capture/record.h"
@@ -198,10 +199,20 @@ static int deliver(struct daemon *d, struct group *g)
 
 /* --- arrivals and releases --- */
 
+/* By how much the group arrived later than it would have, had what it hangs on ended in time (origins.h). */
+static int64_t carried_ns(const struct live *l, const struct group *g)
+{
+    uint32_t ordinal;
+    int64_t node = l->origins ? live_node_of(l, g->comm, g->ordinal, &ordinal) : -1;
+    return node < 0 ? 0 : live_carried(l, g->position, (uint32_t)node);
+}
+
 /* The end is known, perhaps too late. Real communication has no other clock than the machine's. */
 static void fall_behind(struct daemon *d, struct rank *r, struct group *g)
 {
-    int64_t late = d->transport == TRANSPORT_NCCL ? 0 : behind_late(&live_of(r)->behind, g->end_ns - lag_out_ns(d, r), clock_now_ns());
+    struct live *l = live_of(r);
+    int64_t open = g->end_ns - lag_out_ns(d, r);
+    int64_t late = d->transport == TRANSPORT_NCCL ? 0 : behind_late(&l->behind, open, clock_now_ns(), carried_ns(l, g));
     if (!late)
         return;
     watch_delay_rank(d->watch, r, late);
@@ -279,7 +290,7 @@ static void on_group_arrived(struct daemon *d, struct group *g)
     struct live *l = live_of(g->rank);
     if (d->stopping || !is_played(l, g->node))
         return;
-    int64_t arrived_ns = behind_arrival(&l->behind, g->stream, g->arrived_ns - pace_lag_ns(&l->lag_in));
+    int64_t arrived_ns = behind_arrival(&l->behind, g->stream, g->arrived_ns - pace_lag_ns(&l->lag_in) - carried_ns(l, g));
     struct player_arrival h = {g->rank->number, g->comm, g->ordinal, arrived_ns + link_clock_offset_ns(d, NULL), record_parts(g), g->nparts};
     live_position_arrived(l, g->position, g->arrived_ns - l->behind.ns);
     struct bytes b = {0};
@@ -311,6 +322,7 @@ static void on_opened(struct daemon *d, struct group *g)
     struct live_gate *gate = live_gate(l, g->node);
     *gate = (struct live_gate){g->node, true, g->arrived_ns, g->open_at_ns, g->end_ns};
     int64_t end = g->open_at_ns + lag_out_ns(d, g->rank);
+    live_ended_late(l, g->position, end - g->end_ns);
     live_position_ended(l, g->position, (end > g->end_ns ? end : g->end_ns) - l->behind.ns);
     behind_ended(&l->behind, g->stream, g->end_ns - l->behind.ns);
 }
@@ -429,6 +441,22 @@ static int begin_replay(struct daemon *d, const uint32_t *live, uint32_t nlive, 
     return em.player ? 0 : prism_error_set(err, PRISM_EXIT_SYSTEM, "cannot start a thread for the replay");
 }
 
+/* Where nothing but the clock ends operations: real ones have an end of their own, and calibration no times to predict with. */
+static void find_origins(struct daemon *d, const uint32_t *live, uint32_t nlive)
+{
+    uint32_t here[64], n = 0, *origins[64];
+    struct graph_run_ops ops = {.duration_ns = duration_ns, .send_is_eager = duration_send_is_eager, .ctx = &em.context};
+    if (d->phase != PHASE_EMULATE || d->transport != TRANSPORT_PACED)
+        return;
+    for (uint32_t i = 0; i < nlive && n < 64; i++)
+        if (d->ranks[live[i]])
+            here[n++] = live[i];
+    if (n)
+        origins_find(d->graph, &ops, em.as, here, n, origins);
+    for (uint32_t i = 0; i < n; i++)
+        live_of(d->ranks[here[i]])->origins = origins[i];
+}
+
 int emulate_begin(struct daemon *d, const uint32_t *live, uint32_t nlive, struct prism_error *err)
 {
     memset(&em, 0, sizeof em);
@@ -456,6 +484,7 @@ int emulate_begin(struct daemon *d, const uint32_t *live, uint32_t nlive, struct
     for (uint32_t i = 0; i < nlive; i++)
         if (d->ranks[live[i]])
             d->ranks[live[i]]->phase_data = live_create(d->graph, live[i], d->phase == PHASE_CALIBRATE);
+    find_origins(d, live, nlive);
     return ballast_begin(d, err) ? -1 : assist_begin(d, live, nlive, err);
 }
 

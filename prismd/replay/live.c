@@ -74,6 +74,7 @@ void live_destroy(struct live *l)
     free(l->comms);
     behind_clear(&l->behind);
     free(l->seconds);
+    free(l->origins);
     free(l->over);
     free(l);
 }
@@ -119,4 +120,18 @@ void live_position_ended(struct live *l, uint32_t position, int64_t end_ns)
 struct live_gate *live_gate(struct live *l, uint32_t node)
 {
     return &l->gates[node % LIVE_GATES];
+}
+
+void live_ended_late(struct live *l, uint32_t position, int64_t ns)
+{
+    l->late[position % LIVE_GATES] = (struct live_late){position, ns > 0 ? ns : 0};
+}
+
+int64_t live_carried(const struct live *l, uint32_t position, uint32_t node)
+{
+    uint32_t back = l->origins ? l->origins[node] : 0;
+    if (!back || back > position)
+        return 0;
+    const struct live_late *late = &l->late[(position - back) % LIVE_GATES];
+    return late->position == position - back ? late->ns : 0;
 }

@@ -15,6 +15,12 @@ struct live_gate {
     int64_t seen_ns, go_ns, end_ns; /* arrival seen; go written; intended end */
 };
 
+/* How much later than it should have an operation ended, which is the position'th of the rank. */
+struct live_late {
+    uint32_t position;
+    int64_t ns;
+};
+
 /* Groups of one communicator of the rank, in order. */
 struct live_comm {
     uint32_t *nodes; /* owned; node index of each recorded group */
@@ -27,6 +33,8 @@ struct live {
     struct live_comm *comms;   /* owned */
     uint32_t ncomms;
     struct live_gate gates[LIVE_GATES];
+    uint32_t *origins; /* owned; by node (origins.h); NULL: lateness is not made up for */
+    struct live_late late[LIVE_GATES];
     struct pace_lag lag_in, lag_out;
     struct behind behind;
     uint32_t first_position; /* COMM nodes of set-up, before the first iteration */
@@ -49,5 +57,9 @@ void live_position_arrived(struct live *l, uint32_t position, int64_t start_ns);
 /* A gate of that position ended: closes an iteration if it was its last. */
 void live_position_ended(struct live *l, uint32_t position, int64_t end_ns);
 struct live_gate *live_gate(struct live *l, uint32_t node);
+/* The position'th gate ended ns too late; less than nothing is nothing. */
+void live_ended_late(struct live *l, uint32_t position, int64_t ns);
+/* The lateness on which the arrival at a position hangs, whose recorded node is `node`: by as much it would have been earlier. */
+int64_t live_carried(const struct live *l, uint32_t position, uint32_t node);
 
 #endif
