@@ -320,7 +320,8 @@ static void on_opened(struct daemon *d, struct group *g)
     if (!l)
         return;
     struct live_gate *gate = live_gate(l, g->node);
-    *gate = (struct live_gate){g->node, true, g->arrived_ns, g->open_at_ns, g->end_ns};
+    int64_t told = behind_arrival(&l->behind, g->stream, g->arrived_ns - pace_lag_ns(&l->lag_in) - carried_ns(l, g)) + l->behind.ns;
+    *gate = (struct live_gate){g->node, g->position, g->comm, true, g->arrived_ns, told, g->open_at_ns, g->end_ns};
     int64_t end = g->open_at_ns + lag_out_ns(d, g->rank);
     live_ended_late(l, g->position, end - g->end_ns);
     live_position_ended(l, g->position, (end > g->end_ns ? end : g->end_ns) - l->behind.ns);
@@ -351,6 +352,9 @@ static void on_times(struct daemon *d, struct rank *r, const struct msg_time *ti
         if (!gate->used || gate->node != times[i].index)
             continue;
         gate->used = false;
+        log_debug("gate %u of rank %u, communicator %u: arrived %lld, seen %lld, told %lld, to end %lld, opened %lld, ended %lld", gate->position,
+                  r->number, gate->comm, (long long)times[i].pre_ns, (long long)gate->seen_ns, (long long)gate->told_ns, (long long)gate->end_ns,
+                  (long long)gate->go_ns, (long long)times[i].post_ns);
         pace_lag_add(&l->lag_in, gate->seen_ns - times[i].pre_ns);
         pace_lag_add(&l->lag_out, times[i].post_ns - gate->go_ns);
         add_pacing((double)(times[i].post_ns - gate->end_ns) / 1e3);

@@ -10,9 +10,9 @@
 #define LIVE_GATES 8192 /* remembered until their device times come */
 
 struct live_gate {
-    uint32_t node;
+    uint32_t node, position, comm;
     bool used;
-    int64_t seen_ns, go_ns, end_ns; /* arrival seen; go written; intended end */
+    int64_t seen_ns, told_ns, go_ns, end_ns; /* arrival seen; told to the replay; go written; intended end. The machine's time */
 };
 
 /* How much later than it should have an operation ended, which is the position'th of the rank. */

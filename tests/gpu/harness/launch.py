@@ -1,5 +1,7 @@
 """Start programs: plainly on real NCCL, or under Prism; with time limits, and nothing left behind."""
 
+import base64
+import io
 import json
 import os
 import re
@@ -8,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tarfile
 import threading
 import time
 
@@ -288,3 +291,15 @@ def calibrated_durations(launcher, trace):
     """What calibration measured of real communication: a row an operation of a communicator and its size."""
     found = json.loads(read(os.path.join(launcher.work, trace, "durations.json")) or "{}")
     return [{k: d[k] for k in ("communicator", "operations", "first", "bytes", "seconds")} for d in found.get("durations", [])]
+
+
+def keep_trace(launcher, trace, most=4 << 20):
+    """A trace that is small enough comes back whole (OUT/TRACE.json has a tar.xz in it), so that prism predict and others can be asked here."""
+    folder, packed = os.path.join(launcher.work, trace), io.BytesIO()
+    if not os.path.isdir(folder) or folder_bytes(folder) > 4 * most:
+        return
+    with tarfile.open(fileobj=packed, mode="w:xz") as tar:
+        tar.add(folder, trace)
+    if packed.tell() <= most:
+        with open(os.path.join(launcher.out, f"{trace}.json"), "w", encoding="ascii") as out:
+            json.dump({"format": "prism-kept-trace", "tar.xz": base64.b64encode(packed.getvalue()).decode()}, out)

@@ -6,7 +6,7 @@ import re
 
 from harness import compare, memory, parse
 from harness.functional import possible, step, summary
-from harness.launch import Failed, calibrated_durations, folder_bytes, phase_numbers, read, say
+from harness.launch import Failed, calibrated_durations, folder_bytes, keep_trace, phase_numbers, read, say
 from harness.programs import STAGING, WORLDS, Program, choose, layout
 
 WARM = 5
@@ -148,7 +148,7 @@ def world_row(launcher, row, program):
         with memory.Watch(launcher) as watch:
             got = step(row, phase, lambda p=phase, m=more: launcher.prism(
                 argv, f"{program.name}-{p}", 480, program.world, trace, p, program.sandbox, 0,
-                {**STAGING, **program.environment}, arguments=m))
+                {**STAGING, **program.environment, **({"PRISM_LOG": "debug"} if p == "emulate" else {})}, arguments=m))
         row["host_peak_bytes"][phase], row["device_peak_bytes"][phase] = watch.peak, watch.device_peak
         if not got:
             break
@@ -166,6 +166,7 @@ def world_row(launcher, row, program):
             row["error"] = abs(mine - wanted) / wanted
             if row["error"] > PREDICTION_LIMIT:
                 row["failures"].append(f"emulated {mine:.6f} s, predicted {wanted:.6f} s: {100 * row['error']:.2f} %")
+    keep_trace(launcher, trace)
     launcher.forget(trace)
     row["passed"] = not row["failures"] and "error" in row
 
