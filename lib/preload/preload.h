@@ -34,6 +34,7 @@ struct session {
     uint32_t rank, world;
     uint32_t phase, transport; /* enum msg_phase, msg_transport */
     bool record_times;
+    bool only_gates; /* emulation: nobody asks for nodes but COMM, so what they would cost the program's host is saved */
     bool control; /* large floating-point results are made here (msg_welcome.control) */
     uint32_t max_waiting;
     uint8_t *region; /* shared with prismd; mapped until the process ends; accessible as far as it is registered */

@@ -76,6 +76,7 @@ static void take_welcome(const struct msg_welcome *w, int region_fd)
     session.phase = w->phase;
     session.transport = w->transport;
     session.record_times = w->record_times;
+    session.only_gates = w->phase == PHASE_EMULATE;
     session.control = w->control;
     session.max_waiting = w->max_waiting;
     session.region_size = w->region_size;

@@ -27,6 +27,8 @@ static struct recorded *find(CUevent event)
 
 uint32_t events_mark(struct stream *s)
 {
+    if (session.only_gates)
+        return 0;
     uint32_t index = node_send(GRAPH_RECORD, s->number, 0);
     times_point(s, index);
     return index + 1;
@@ -34,6 +36,8 @@ uint32_t events_mark(struct stream *s)
 
 void events_record(CUevent event, struct stream *s)
 {
+    if (session.only_gates)
+        return;
     struct recorded *r = find(event);
     if (!r) {
         r = calloc(1, sizeof *r);
@@ -68,8 +72,7 @@ void events_tie(struct stream *from, struct stream *to)
     uint32_t record = events_mark(from);
     park_record(event, from->handle);
     CUDA_MUST(driver(cuEventRecord)(event, from->handle));
-    uint32_t index = node_send(GRAPH_WAIT, to->number, record);
-    struct times_entry *times = times_begin(to, index);
+    struct times_entry *times = record ? times_begin(to, node_send(GRAPH_WAIT, to->number, record)) : NULL;
     struct park_wait park = park_wait_begin(event, to->handle);
     CUDA_MUST(driver(cuStreamWaitEvent)(to->handle, event, CU_EVENT_WAIT_DEFAULT));
     park_wait_end(park);

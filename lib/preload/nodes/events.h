@@ -1,4 +1,4 @@
-/* events.h - which RECORD node an event stands for now. session_lock held throughout. */
+/* events.h - which RECORD node an event stands for now. session_lock held throughout. In emulation (session.only_gates) there are none. */
 #ifndef PRISM_PRELOAD_EVENTS_H
 #define PRISM_PRELOAD_EVENTS_H
 

@@ -17,6 +17,8 @@ static void say_blocked(const struct sync *sync)
 
 void sync_begin_stream(struct sync *sync, CUstream handle, bool per_thread)
 {
+    if (session.only_gates)
+        return;
     session_lock();
     sync->records[0] = events_mark(streams_get(handle, per_thread));
     sync->n = 1;
@@ -28,6 +30,8 @@ void sync_begin_stream(struct sync *sync, CUstream handle, bool per_thread)
 void sync_begin_device(struct sync *sync)
 {
     sync->n = 0;
+    if (session.only_gates)
+        return;
     session_lock();
     for (struct stream *s = streams_first(); s && sync->n < SYNC_MAX; s = s->next)
         if (s->handle == CU_STREAM_LEGACY || streams_is_neutral(s))
@@ -39,6 +43,8 @@ void sync_begin_device(struct sync *sync)
 /* An event that we never saw recorded makes no node. */
 void sync_begin_event(struct sync *sync, CUevent event)
 {
+    if (session.only_gates)
+        return;
     session_lock();
     sync->records[0] = events_latest(event);
     sync->n = sync->records[0] ? 1 : 0;

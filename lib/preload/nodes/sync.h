@@ -1,5 +1,5 @@
 /* sync.h - host synchronisations: RECORD at the tail of what is waited for, SYNC when the host goes on, JOIN on every
- * stream, because kernels that follow were launched after it. */
+ * stream, because kernels that follow were launched after it. In emulation (session.only_gates) nothing waits for anything. */
 #ifndef PRISM_PRELOAD_SYNC_H
 #define PRISM_PRELOAD_SYNC_H
 
