@@ -16,7 +16,7 @@ from model import Block, RMSNorm, initialise, optimizer, shape_of, token_loss
 
 
 # Stages pass the mean of so many neighbouring tokens: a message takes little time beside a stage's compute.
-POOL = 64
+POOL = 16
 
 
 class Stage(nn.Module):
@@ -83,7 +83,10 @@ class Turn:
 
 
 def main():
-    options = parser(__doc__).parse_args()
+    options = parser(__doc__)
+    # A device that two processes keep busy is slower for its power limit than one that waits for absent ranks as in a cluster.
+    options.add_argument("--rest", type=float, default=0.0, help="seconds that a rank sleeps before each turn")
+    options = options.parse_args()
     job = Job(options)
     shape = shape_of(options, state_share=1 / job.world, activation_share=1 / job.world)
     first, last = job.rank == 0, job.rank == job.world - 1
@@ -95,12 +98,15 @@ def main():
 
     def step(i):
         turn.begin()
+        if first:
+            time.sleep(options.rest)
         tokens = job.tokens(i, shape.batch, shape.length, shape.vocabulary, lane=0)
         if first:
             x = tokens[:, :-1]
         else:
             x = turn.receive(f"{i}/forward", torch.empty(wire, device=job.device, dtype=job.compute), job.rank - 1)
             x.requires_grad_()
+            time.sleep(options.rest)
         with job.autocast():
             y = stage(x)
             loss = token_loss(y, tokens) if last else None
@@ -109,6 +115,7 @@ def main():
         else:
             turn.send(f"{i}/forward", y.detach().to(job.compute).contiguous(), job.rank + 1)
             gradient = turn.receive(f"{i}/backward", torch.empty(wire, device=job.device, dtype=job.compute), job.rank + 1)
+            time.sleep(options.rest)
             y.backward(gradient.to(y.dtype))
         norm = torch.nn.utils.clip_grad_norm_(stage.parameters(), options.clip or float("inf"), foreach=True)
         adam.step()
