@@ -3,7 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LEAST 4
+#define LEAST        4
+#define LEAST_RECENT 3
 
 static int by_value(const void *a, const void *b)
 {
@@ -44,4 +45,20 @@ int64_t pace_lag_low_ns(const struct pace_lag *lag)
     int64_t sorted[PACE_WINDOW];
     uint32_t n = sort(lag, sorted);
     return n < LEAST ? 0 : mean(sorted, n / 20, n / 4 > n / 20 ? n / 4 : n / 20 + 1);
+}
+
+void pace_recent_add(struct pace_recent *recent, int64_t ns)
+{
+    recent->samples[recent->n++ % PACE_RECENT] = ns;
+}
+
+int64_t pace_recent_ns(const struct pace_recent *recent, int64_t otherwise)
+{
+    int64_t sorted[PACE_RECENT];
+    uint32_t n = recent->n < PACE_RECENT ? recent->n : PACE_RECENT;
+    if (n < LEAST_RECENT)
+        return otherwise;
+    memcpy(sorted, recent->samples, n * sizeof *sorted);
+    qsort(sorted, n, sizeof *sorted, by_value);
+    return sorted[n / 2];
 }

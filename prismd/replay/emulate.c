@@ -19,7 +19,6 @@
 #include "prismd/replay/beginning.h"
 #include "prismd/replay/delivery.h"
 #include "prismd/replay/live.h"
-#include "prismd/replay/origins.h"
 #include "prismd/replay/player.h"
 #include "prismd/capture/membership.h"
 #include "prismd/capture/record.h"
@@ -199,12 +198,41 @@ static int deliver(struct daemon *d, struct group *g)
 
 /* --- arrivals and releases --- */
 
-/* By how much the group arrived later than it would have, had what it hangs on ended in time (origins.h). */
-static int64_t carried_ns(const struct live *l, const struct group *g)
+/* The recorded node that an announced group stands for: there is one, or it would have diverged (deliver). */
+static uint32_t recorded_node(const struct live *l, const struct group *g)
 {
     uint32_t ordinal;
-    int64_t node = l->origins ? live_node_of(l, g->comm, g->ordinal, &ordinal) : -1;
-    return node < 0 ? 0 : live_carried(l, g->position, (uint32_t)node);
+    int64_t node = live_node_of(l, g->comm, g->ordinal, &ordinal);
+    return node < 0 ? 0 : (uint32_t)node;
+}
+
+/* By how much the group arrived later than it would have, had nothing ended late (origins.h). */
+static int64_t carried_ns(const struct live *l, const struct group *g)
+{
+    return live_carried(l, g->position, recorded_node(l, g));
+}
+
+/* When it arrived, or would have; the rank's emulated time. */
+static int64_t told_ns(const struct live *l, const struct group *g)
+{
+    return behind_arrival(&l->behind, g->stream, g->arrived_ns - live_lag_in_ns(l, recorded_node(l, g)) - carried_ns(l, g));
+}
+
+/* What a group moves, as the replay is told. Where floating-point data is synthetic, sizes that a program makes of it (how many tokens
+ * go where) are none of the full job's: the recorded ones are. Real communication takes the time of what is really sent. */
+static struct graph_part *told_parts(const struct daemon *d, const struct live *l, const struct group *g, uint32_t *n)
+{
+    const struct graph_rank *r = &d->graph->ranks[g->rank->number];
+    const struct graph_node *node = &r->nodes[recorded_node(l, g)];
+    *n = g->nparts;
+    if (d->conf->payload == TRACE_PAYLOAD_FULL || d->transport != TRANSPORT_PACED)
+        return record_parts(g);
+    *n = node->nparts;
+    struct graph_part *parts = malloc((node->nparts + 1u) * sizeof *parts);
+    if (!parts)
+        abort();
+    memcpy(parts, &r->parts[node->first_part], node->nparts * sizeof *parts);
+    return parts;
 }
 
 /* The end is known, perhaps too late. Real communication has no other clock than the machine's. */
@@ -290,8 +318,8 @@ static void on_group_arrived(struct daemon *d, struct group *g)
     struct live *l = live_of(g->rank);
     if (d->stopping || !is_played(l, g->node))
         return;
-    int64_t arrived_ns = behind_arrival(&l->behind, g->stream, g->arrived_ns - pace_lag_ns(&l->lag_in) - carried_ns(l, g));
-    struct player_arrival h = {g->rank->number, g->comm, g->ordinal, arrived_ns + link_clock_offset_ns(d, NULL), record_parts(g), g->nparts};
+    struct player_arrival h = {g->rank->number, g->comm, g->ordinal, told_ns(l, g) + link_clock_offset_ns(d, NULL), NULL, 0};
+    h.parts = told_parts(d, l, g, &h.nparts);
     live_position_arrived(l, g->position, g->arrived_ns - l->behind.ns);
     struct bytes b = {0};
     arrival_put(&h, &b);
@@ -320,8 +348,8 @@ static void on_opened(struct daemon *d, struct group *g)
     if (!l)
         return;
     struct live_gate *gate = live_gate(l, g->node);
-    int64_t told = behind_arrival(&l->behind, g->stream, g->arrived_ns - pace_lag_ns(&l->lag_in) - carried_ns(l, g)) + l->behind.ns;
-    *gate = (struct live_gate){g->node, g->position, g->comm, true, g->arrived_ns, told, g->open_at_ns, g->end_ns};
+    *gate = (struct live_gate){g->node, g->position, g->comm, recorded_node(l, g), true, g->arrived_ns, told_ns(l, g) + l->behind.ns,
+                               g->open_at_ns, g->end_ns};
     int64_t end = g->open_at_ns + lag_out_ns(d, g->rank);
     live_ended_late(l, g->position, end - g->end_ns);
     live_position_ended(l, g->position, (end > g->end_ns ? end : g->end_ns) - l->behind.ns);
@@ -356,6 +384,7 @@ static void on_times(struct daemon *d, struct rank *r, const struct msg_time *ti
                   r->number, gate->comm, (long long)times[i].pre_ns, (long long)gate->seen_ns, (long long)gate->told_ns, (long long)gate->end_ns,
                   (long long)gate->go_ns, (long long)times[i].post_ns);
         pace_lag_add(&l->lag_in, gate->seen_ns - times[i].pre_ns);
+        pace_recent_add(&l->lag_in_at[gate->recorded], gate->seen_ns - times[i].pre_ns);
         pace_lag_add(&l->lag_out, times[i].post_ns - gate->go_ns);
         add_pacing((double)(times[i].post_ns - gate->end_ns) / 1e3);
     }
@@ -448,7 +477,8 @@ static int begin_replay(struct daemon *d, const uint32_t *live, uint32_t nlive, 
 /* Where nothing but the clock ends operations: real ones have an end of their own, and calibration no times to predict with. */
 static void find_origins(struct daemon *d, const uint32_t *live, uint32_t nlive)
 {
-    uint32_t here[64], n = 0, *origins[64];
+    uint32_t here[64], n = 0;
+    struct origins *origins[64];
     struct graph_run_ops ops = {.duration_ns = duration_ns, .send_is_eager = duration_send_is_eager, .ctx = &em.context};
     if (d->phase != PHASE_EMULATE || d->transport != TRANSPORT_PACED)
         return;

@@ -59,6 +59,8 @@ struct live *live_create(const struct graph *g, uint32_t rank, bool measure)
         abort();
     if (measure)
         l->measured = measured_create(r);
+    if (!(l->lag_in_at = calloc(r->nnodes + 1u, sizeof *l->lag_in_at)))
+        abort();
     index_groups(l, r);
     count_iterations(l, r);
     return l;
@@ -75,6 +77,7 @@ void live_destroy(struct live *l)
     behind_clear(&l->behind);
     free(l->seconds);
     free(l->origins);
+    free(l->lag_in_at);
     free(l->over);
     free(l);
 }
@@ -127,11 +130,19 @@ void live_ended_late(struct live *l, uint32_t position, int64_t ns)
     l->late[position % LIVE_GATES] = (struct live_late){position, ns > 0 ? ns : 0};
 }
 
+int64_t live_lag_in_ns(const struct live *l, uint32_t node)
+{
+    return pace_recent_ns(&l->lag_in_at[node], pace_lag_ns(&l->lag_in));
+}
+
 int64_t live_carried(const struct live *l, uint32_t position, uint32_t node)
 {
-    uint32_t back = l->origins ? l->origins[node] : 0;
-    if (!back || back > position)
-        return 0;
-    const struct live_late *late = &l->late[(position - back) % LIVE_GATES];
-    return late->position == position - back ? late->ns : 0;
+    int64_t most = 0;
+    for (uint32_t k = 0; l->origins && k < ORIGINS_MAX && l->origins[node].of[k].back; k++) {
+        const struct origin *o = &l->origins[node].of[k];
+        const struct live_late *late = &l->late[(position - o->back) % LIVE_GATES];
+        if (o->back <= position && late->position == position - o->back && late->ns - o->slack_ns > most)
+            most = late->ns - o->slack_ns;
+    }
+    return most;
 }

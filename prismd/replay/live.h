@@ -6,11 +6,13 @@
 #include "prismd/gates/pace.h"
 #include "prismd/replay/behind.h"
 #include "prismd/replay/measured.h"
+#include "prismd/replay/origins.h"
 
 #define LIVE_GATES 8192 /* remembered until their device times come */
 
 struct live_gate {
     uint32_t node, position, comm;
+    uint32_t recorded; /* the node that it stands for */
     bool used;
     int64_t seen_ns, told_ns, go_ns, end_ns; /* arrival seen; told to the replay; go written; intended end. The machine's time */
 };
@@ -33,9 +35,10 @@ struct live {
     struct live_comm *comms;   /* owned */
     uint32_t ncomms;
     struct live_gate gates[LIVE_GATES];
-    uint32_t *origins; /* owned; by node (origins.h); NULL: lateness is not made up for */
+    struct origins *origins; /* owned; by node (origins.h); NULL: lateness is not made up for */
     struct live_late late[LIVE_GATES];
     struct pace_lag lag_in, lag_out;
+    struct pace_recent *lag_in_at; /* owned; by recorded node */
     struct behind behind;
     uint32_t first_position; /* COMM nodes of set-up, before the first iteration */
     uint32_t per_iteration;  /* COMM nodes of an iteration; 0 = no iterations found */
@@ -59,7 +62,9 @@ void live_position_ended(struct live *l, uint32_t position, int64_t end_ns);
 struct live_gate *live_gate(struct live *l, uint32_t node);
 /* The position'th gate ended ns too late; less than nothing is nothing. */
 void live_ended_late(struct live *l, uint32_t position, int64_t ns);
-/* The lateness on which the arrival at a position hangs, whose recorded node is `node`: by as much it would have been earlier. */
+/* How late the arrival at a recorded node is seen. */
+int64_t live_lag_in_ns(const struct live *l, uint32_t node);
+/* By how much the arrival at a position, whose recorded node is `node`, would have been earlier if nothing had ended late. */
 int64_t live_carried(const struct live *l, uint32_t position, uint32_t node);
 
 #endif

@@ -13,10 +13,10 @@ static void *check(void *p)
 
 /* ---- From times to origins ---- */
 
-/* A moment, and the COMM node on whose end it hangs. */
+/* A moment, and the COMM nodes on whose ends it hangs: node + 1, and the slack. Least slack first; 0 ends the list. */
 struct moment {
     int64_t ns;
-    uint32_t origin; /* NONE: the beginning */
+    struct origin of[ORIGINS_MAX];
 };
 
 struct pass {
@@ -25,61 +25,87 @@ struct pass {
     uint32_t *stream;    /* by stream: its node before; NONE */
 };
 
-static struct moment later(struct moment a, struct moment b)
+static void insert(struct moment *m, uint32_t node, int64_t slack_ns)
 {
-    /* Of two that are equal the operation, which may be late. */
-    return b.ns > a.ns || (b.ns == a.ns && a.origin == NONE) ? b : a;
+    uint32_t at = 0;
+    if (slack_ns > ORIGINS_SLACK_NS)
+        return;
+    while (at < ORIGINS_MAX && m->of[at].back && m->of[at].slack_ns <= slack_ns)
+        if (m->of[at++].back == node)
+            return;
+    if (at == ORIGINS_MAX)
+        return;
+    uint32_t last = at;
+    while (last < ORIGINS_MAX - 1 && m->of[last].back && m->of[last].back != node)
+        last++;
+    for (; last > at; last--)
+        m->of[last] = m->of[last - 1];
+    m->of[at] = (struct origin){node, (int32_t)slack_ns};
 }
 
-static struct moment start_of(const struct graph *g, uint32_t rank, const struct pass *p, uint32_t i, struct moment issue)
+/* The largest of some terms: *m so far, and one more. */
+static void raise_to(struct moment *m, const struct moment *term)
+{
+    struct moment lower = *m;
+    if (term->ns > m->ns)
+        *m = *term;
+    else
+        lower = *term;
+    for (uint32_t k = 0; k < ORIGINS_MAX && lower.of[k].back; k++)
+        insert(m, lower.of[k].back, lower.of[k].slack_ns + (m->ns - lower.ns));
+}
+
+static struct moment start_of(const struct graph *g, uint32_t rank, const struct pass *p, uint32_t i, const struct moment *issue)
 {
     const struct graph_node *n = &g->ranks[rank].nodes[i];
-    struct moment start = issue;
-    if (n->kind != GRAPH_SYNC && p->stream[n->stream] != NONE) {
-        struct moment before = p->end[p->stream[n->stream]];
+    struct moment start = *issue;
+    if (n->kind != GRAPH_SYNC) {
+        struct moment before = {0}; /* streams begin at 0, as the prediction does */
+        if (p->stream[n->stream] != NONE)
+            before = p->end[p->stream[n->stream]];
         before.ns += graph_whole_ns(graph_device_work(g, rank, i));
-        start = later(start, before);
+        raise_to(&start, &before);
     }
-    return n->dep && n->dep <= i ? later(start, p->end[i - n->dep]) : start;
+    if (n->dep && n->dep <= i)
+        raise_to(&start, &p->end[i - n->dep]);
+    return start;
 }
 
-static void pass_node(const struct graph *g, uint32_t rank, const struct graph_times *times, struct pass *p, uint32_t i, uint32_t *origin)
+static struct moment pass_node(const struct graph *g, uint32_t rank, const struct graph_times *times, struct pass *p, uint32_t i)
 {
     const struct graph_node *n = &g->ranks[rank].nodes[i];
     struct moment issue = p->host[n->host];
     issue.ns += graph_whole_ns(graph_host_work(g, rank, i));
-    struct moment start = start_of(g, rank, p, i, issue);
-    *origin = start.origin;
-    p->end[i] = (struct moment){times[i].end_ns, n->kind == GRAPH_COMM ? i : start.origin};
+    struct moment start = start_of(g, rank, p, i, &issue);
+    p->end[i] = n->kind == GRAPH_COMM ? (struct moment){times[i].end_ns, {{i + 1, 0}}} : start;
     if (n->kind != GRAPH_SYNC)
         p->stream[n->stream] = i;
     p->host[n->host] = n->kind == GRAPH_SYNC ? p->end[i] : issue;
+    return start;
 }
 
-uint32_t *origins_from_times(const struct graph *g, uint32_t rank, const struct graph_times *times)
+struct origins *origins_from_times(const struct graph *g, uint32_t rank, const struct graph_times *times)
 {
     const struct graph_rank *r = &g->ranks[rank];
-    uint32_t *back = check(calloc(r->nnodes + 1u, sizeof *back));
+    struct origins *found = check(calloc(r->nnodes + 1u, sizeof *found));
     uint32_t *order = check(calloc(r->nnodes + 1u, sizeof *order)); /* of COMM nodes: how many are before it */
     struct pass p = {check(calloc(r->nnodes + 1u, sizeof *p.end)), check(calloc(r->nhosts + 1u, sizeof *p.host)),
                      check(calloc(r->nstreams + 1u, sizeof *p.stream))};
     for (uint32_t s = 0; s < r->nstreams; s++)
         p.stream[s] = NONE;
-    for (uint32_t h = 0; h < r->nhosts; h++)
-        p.host[h].origin = NONE;
     for (uint32_t i = 0, ncomm = 0; i < r->nnodes; i++) {
-        uint32_t origin;
-        pass_node(g, rank, times, &p, i, &origin);
+        struct moment start = pass_node(g, rank, times, &p, i);
         if (r->nodes[i].kind != GRAPH_COMM)
             continue;
         order[i] = ncomm++;
-        back[i] = origin == NONE ? 0 : order[i] - order[origin];
+        for (uint32_t k = 0; k < ORIGINS_MAX && start.of[k].back; k++)
+            found[i].of[k] = (struct origin){order[i] - order[start.of[k].back - 1], start.of[k].slack_ns};
     }
     free(order);
     free(p.end);
     free(p.host);
     free(p.stream);
-    return back;
+    return found;
 }
 
 /* ---- The prediction ---- */
@@ -110,14 +136,14 @@ static void on_node(void *ctx, uint32_t rank, uint64_t v, int64_t start_ns, int6
 }
 
 void origins_find(const struct graph *g, const struct graph_run_ops *ops, const uint32_t *as, const uint32_t *ranks, uint32_t n,
-                  uint32_t **back)
+                  struct origins **found)
 {
     struct evaluation e = {*ops, g, check(calloc(g->world, sizeof *e.times))};
     struct graph_run_ops own = {.duration_ns = duration, .send_is_eager = is_eager, .on_node = on_node, .ctx = &e};
     struct graph_run_options options = {.as = as};
     struct graph_run *run = graph_run_create(g, &own, &options);
     for (uint32_t i = 0; i < n; i++) {
-        back[i] = NULL;
+        found[i] = NULL;
         e.times[ranks[i]] = check(calloc(g->ranks[ranks[i]].nnodes + 1u, sizeof **e.times));
     }
     if (run)
@@ -125,7 +151,7 @@ void origins_find(const struct graph *g, const struct graph_run_ops *ops, const 
     bool complete = run && !graph_run_blocked(run, NULL, 0);
     for (uint32_t i = 0; i < n; i++) {
         if (complete)
-            back[i] = origins_from_times(g, ranks[i], e.times[ranks[i]]);
+            found[i] = origins_from_times(g, ranks[i], e.times[ranks[i]]);
         free(e.times[ranks[i]]);
     }
     free(e.times);

@@ -182,6 +182,20 @@ static void lag_is_a_mean_without_outliers(void **state)
     assert_int_equal(pace_lag_ns(&lag), 200000);
 }
 
+static void recent_lag_is_the_median_of_the_last(void **state)
+{
+    (void)state;
+    struct pace_recent r = {0};
+    pace_recent_add(&r, 5000);
+    pace_recent_add(&r, 7000);
+    assert_int_equal(pace_recent_ns(&r, 31), 31);
+    pace_recent_add(&r, 900000);
+    assert_int_equal(pace_recent_ns(&r, 31), 7000);
+    for (int i = 0; i < PACE_RECENT; i++)
+        pace_recent_add(&r, i == 3 ? 5000000 : -12000);
+    assert_int_equal(pace_recent_ns(&r, 31), -12000);
+}
+
 static void add_group(struct graph *g, uint32_t comm, uint32_t ordinal)
 {
     struct graph_node n = {.kind = GRAPH_COMM, .comm = comm, .ordinal = ordinal};
@@ -240,6 +254,7 @@ int main(void)
         cmocka_unit_test(large_worlds_take_one_a_class_and_the_sandbox),
         cmocka_unit_test(slices_take_as_many_a_class_as_asked),
         cmocka_unit_test(lag_is_a_mean_without_outliers),
+        cmocka_unit_test(recent_lag_is_the_median_of_the_last),
         cmocka_unit_test(live_rank_loops_its_last_iteration),
     };
     return cmocka_run_group_tests_name("prismd/pure", tests, NULL, NULL);
