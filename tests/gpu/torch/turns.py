@@ -58,6 +58,7 @@ class Turn:
     def send(self, name, tensor, to):
         self.job.synchronize()
         self.host[-1].append(("computed", time.perf_counter()))
+        time.sleep(self.job.options.rest)
         self.store.set(f"turn/{name}/{self.job.rank}", "1")
         self.mark("send_begin")
         dist.send(tensor, to)
@@ -84,8 +85,9 @@ class Turn:
 
 def main():
     options = parser(__doc__)
-    # A device that two processes keep busy is slower for its power limit than one that waits for absent ranks as in a cluster.
-    options.add_argument("--rest", type=float, default=0.0, help="seconds that a rank sleeps before each turn")
+    # A device that two processes keep busy is slower for its power limit than one that waits for absent ranks, as in a cluster. In
+    # front of a message, since the store does not hold up a receiver in emulation.
+    options.add_argument("--rest", type=float, default=0.0, help="seconds that a rank sleeps when it has computed, before it sends")
     options = options.parse_args()
     job = Job(options)
     shape = shape_of(options, state_share=1 / job.world, activation_share=1 / job.world)
@@ -98,15 +100,12 @@ def main():
 
     def step(i):
         turn.begin()
-        if first:
-            time.sleep(options.rest)
         tokens = job.tokens(i, shape.batch, shape.length, shape.vocabulary, lane=0)
         if first:
             x = tokens[:, :-1]
         else:
             x = turn.receive(f"{i}/forward", torch.empty(wire, device=job.device, dtype=job.compute), job.rank - 1)
             x.requires_grad_()
-            time.sleep(options.rest)
         with job.autocast():
             y = stage(x)
             loss = token_loss(y, tokens) if last else None
@@ -115,7 +114,6 @@ def main():
         else:
             turn.send(f"{i}/forward", y.detach().to(job.compute).contiguous(), job.rank + 1)
             gradient = turn.receive(f"{i}/backward", torch.empty(wire, device=job.device, dtype=job.compute), job.rank + 1)
-            time.sleep(options.rest)
             y.backward(gradient.to(y.dtype))
         norm = torch.nn.utils.clip_grad_norm_(stage.parameters(), options.clip or float("inf"), foreach=True)
         adam.step()
