@@ -223,7 +223,7 @@ def scripts(title):
         lines = [f"## {title}", ""]
         for r in stage["rows"]:
             lines += [f"{r['program']}: exit code {r['code']} after {r['seconds']:.0f} s.", "",
-                      *("    " + line for line in r["lines"][-25:]), ""]
+                      *("    " + line for line in r.get("lines", [])[-25:]), ""]
         return lines
     return make
 

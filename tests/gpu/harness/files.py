@@ -16,8 +16,16 @@ def results(paths):
                     found.append((f"{label}/{member.name}", json.load(tar.extractfile(member))))
         else:
             with open(path, encoding="utf-8") as text:
-                found.append((os.path.basename(path), json.load(text)))
+                found += parts(os.path.basename(path), json.load(text))
     return found
+
+
+def parts(name, content):
+    """A series of visits (docs/measurements, format prism-gpu-visits) is the results of all their jobs, oldest first."""
+    if not (isinstance(content, dict) and content.get("format") == "prism-gpu-visits"):
+        return [(name, content)]
+    return [(f"{name}, {job}", result) for visit in content["visits"] for job, result in visit.items()
+            if isinstance(result, dict) and "format" in result]
 
 
 def of_format(files, name):
