@@ -10,7 +10,7 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from harness import compare, memory, parse, timing  # noqa: E402
+from harness import compare, files, memory, parse, timing  # noqa: E402
 from harness.autopsy import autopsy  # noqa: E402
 from harness.programs import Program  # noqa: E402
 from harness.tree import Tree, zombies  # noqa: E402
@@ -177,6 +177,15 @@ def profile(gemm=10.0, start=5.0, nccl=100.0, iterations=4):
     jitter = [0.0, 0.1, 0.2, 0.3][:iterations]
     return compare.profile({"kernels": {"gemm": [gemm + j for j in jitter for _ in (0, 1)], "ncclDevKernel": [nccl + j for j in jitter]},
                             "starts": {"gemm": [[start + j, start + 20 + j] for j in jitter], "ncclDevKernel": [[50 + j] for j in jitter]}})
+
+
+class Files(unittest.TestCase):
+    def test_a_series_of_visits_is_its_jobs_in_order(self):
+        first, second = {"format": "prism-gpu-results", "n": 1}, {"format": "prism-slurm-results", "n": 2}
+        series = {"format": "prism-gpu-visits", "version": 1, "visits": [
+            {"commit": "a", "gpus": 1, "world": first, "cut": {"stages": {}}}, {"commit": "b", "slurm": second, "samples": [1.0]}]}
+        self.assertEqual(files.parts("s.json", series), [("s.json, world", first), ("s.json, slurm", second)])
+        self.assertEqual(files.parts("r.json", first), [("r.json", first)])
 
 
 class Profiles(unittest.TestCase):
