@@ -38,14 +38,14 @@
  *   OUT       rank      mover    range, bytes, fd             copy this range out and keep it
  *   COPIED    mover     rank     range                        done (either way): the descriptor was closed
  *   OUT_END   rank      mover    rank, bytes                  all ranges sent; bytes in all
- *   EVICTED   mover     prismd   rank, bytes, ns, spilled     all copied; the rank has released them (it says OUT_END
- *                                                             after the last release); ns: copying time, spilled: bytes
- *                                                             on disk of this rank
+ *   EVICTED   mover     prismd   rank, bytes, range, ns,      all copied; the rank has released them (it says OUT_END
+ *                                spilled                      after the last release); range: how many; ns: copying time,
+ *                                                             spilled: bytes on disk of this rank
  *   RESTORE   prismd    mover -> rank    rank                 bring everything back, then let the streams go on
  *   IN        rank      mover    range, bytes, fd             copy this range in (new physical memory)
  *   IN_END    rank      mover    rank, bytes                  all ranges are in; streams go on. Copies that were not asked
  *                                                             for are dropped: the program freed them meanwhile
- *   RESTORED  mover     prismd   rank, bytes, ns              as EVICTED
+ *   RESTORED  mover     prismd   rank, bytes, range, ns       as EVICTED
  *   HOST      mover     prismd   bytes, total, spilled        pinned pool: in use, and pinned in all; bytes written to disk
  *                                                             so far (before every EVICTED and RESTORED, and when the
  *                                                             pool has grown); ns: spent on pinning so far

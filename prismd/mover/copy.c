@@ -168,6 +168,7 @@ static void tell_copied(const struct direction *d, struct job *j, const struct b
         g->first_ns = b->began_ns;
     g->last_ns = now;
     g->moved += r->bytes;
+    g->moved_ranges++;
     if (d->which == COPY_IN)
         guest_drop_range(r);
     else if (r->pinned.n)

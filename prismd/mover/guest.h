@@ -51,6 +51,7 @@ struct guest {
     uint64_t granted;      /* by prismd, as forwarded */
     uint64_t left;         /* serial number of the last eviction */
     uint64_t moved;        /* bytes copied since EVICT or RESTORE */
+    uint32_t moved_ranges;
     int64_t first_ns, last_ns; /* of these copies: first issued, last done */
     uint32_t jobs;         /* copies queued or under way */
     bool gone;             /* DETACH came: freed with the last job */

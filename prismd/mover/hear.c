@@ -26,6 +26,7 @@ static void foresee(void)
 static void begin_move(struct guest *g)
 {
     g->moved = 0;
+    g->moved_ranges = 0;
     g->first_ns = g->last_ns = 0;
 }
 
@@ -79,7 +80,7 @@ void hear_prismd(const struct mover_message *m, int fd)
 
 static void tell_moved(const struct guest *g, uint32_t type)
 {
-    struct mover_message m = {.type = type, .rank = g->rank, .bytes = g->moved, .ns = g->last_ns - g->first_ns};
+    struct mover_message m = {.type = type, .rank = g->rank, .bytes = g->moved, .range = g->moved_ranges, .ns = g->last_ns - g->first_ns};
     m.spilled = guest_spilled(g);
     store_tell();
     outlet_send(&to_prismd, &m);

@@ -45,7 +45,7 @@ void tell_progress(const struct resident_state *s, const struct resident_counts 
 static void tell_moved(const struct mover_message *m, const char *what, char *line, size_t len)
 {
     double seconds = (double)m->ns / 1e9;
-    int n = snprintf(line, len, "rank %u %s: %.2f GB in %.3f s (%.1f GB/s)", m->rank, what, (double)m->bytes / GB, seconds,
+    int n = snprintf(line, len, "rank %u %s: %.2f GB, %u ranges, in %.3f s (%.1f GB/s)", m->rank, what, (double)m->bytes / GB, (unsigned)m->range, seconds,
                      speed(m->bytes, seconds));
     if (m->spilled && n > 0 && (size_t)n < len)
         snprintf(line + n, len - (size_t)n, ", %.2f GB of it on disk", (double)m->spilled / GB);

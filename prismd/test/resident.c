@@ -519,7 +519,7 @@ static void what_happens_is_told(void **state)
                                          .held = 120000000000, .capacity = 146500000000};
     struct resident_counts counts = {.evictions = 7, .bytes_out = 90000000000, .bytes_in = 45000000000, .seconds_out = 2, .seconds_in = 1.5,
                                      .seconds_parking = 0.25, .host_bytes = 80000000000, .seconds_pinning = 8};
-    struct mover_message moved = {.type = MOVER_EVICTED, .rank = 3, .bytes = 12000000000, .ns = 300000000};
+    struct mover_message moved = {.type = MOVER_EVICTED, .rank = 3, .range = 143, .bytes = 12000000000, .ns = 300000000};
     char line[400];
     (void)state;
     tell_progress(&where, &counts, line, sizeof line);
@@ -529,7 +529,7 @@ static void what_happens_is_told(void **state)
     tell_progress(&where, &counts, line, sizeof line);
     assert_non_null(strstr(line, ", 5.0 GB written to disk (a larger PRISM_HOST_POOL holds more)"));
     assert_true(tell_message(&moved, line, sizeof line));
-    assert_string_equal(line, "rank 3 is out: 12.00 GB in 0.300 s (40.0 GB/s)");
+    assert_string_equal(line, "rank 3 is out: 12.00 GB, 143 ranges, in 0.300 s (40.0 GB/s)");
     moved = (struct mover_message){.type = MOVER_CONTEXT, .rank = 5, .ns = 2100000000};
     assert_true(tell_message(&moved, line, sizeof line));
     assert_string_equal(line, "rank 5 has its context on the device, made in 2.1 s");

@@ -203,6 +203,7 @@ static uint64_t end_out(struct player *p)
     struct mover_message m = hear(prismd, MOVER_EVICTED, NULL);
     assert_int_equal(m.rank, p->rank);
     assert_int_equal(m.bytes, all_bytes(p));
+    assert_int_equal(m.range, p->n);
     assert_true(m.ns > 0);
     return m.spilled;
 }
@@ -221,6 +222,7 @@ static void end_in(struct player *p)
     struct mover_message m = hear(prismd, MOVER_RESTORED, NULL);
     assert_int_equal(m.rank, p->rank);
     assert_int_equal(m.bytes, all_bytes(p));
+    assert_int_equal(m.range, p->n);
     compare(p);
 }
 
