@@ -26,6 +26,8 @@ struct graph_eval_options {
     uint32_t threads;  /* 0: as many as there are processors, at most 16; small graphs are given fewer */
     int64_t t0_ns;
     bool keep_times;   /* start and end of every node (16 bytes a node): graph_eval_times */
+    const uint8_t *keep_of; /* with keep_times: world flags, borrowed for the call, of the only ranks whose times are kept. NULL: all, as
+                               keep_slack needs it */
     bool keep_slack;   /* what graph_eval_slack needs: keep_times, one thread, 16 bytes a node more */
 };
 
@@ -54,7 +56,7 @@ int64_t graph_eval_setup_end(const struct graph_eval *e, uint32_t rank);
 struct graph_times {
     int64_t start_ns, end_ns; /* SYNC: start is the issue. INT64_MIN: the timeline did not get there */
 };
-/* With keep_times: by node (borrowed); else NULL. */
+/* Where they were kept: by node (borrowed); else NULL. */
 const struct graph_times *graph_eval_times(const struct graph_eval *e, uint32_t rank);
 
 #endif

@@ -478,17 +478,20 @@ static void set_lines(struct graph_eval *e)
     }
 }
 
-static void set_times(struct graph_eval *e)
+/* of: struct graph_eval_options, keep_of. */
+static void set_times(struct graph_eval *e, const uint8_t *of)
 {
     size_t nodes = 0;
     for (uint32_t i = 0; i < e->graph->world; i++)
-        nodes += e->graph->ranks[i].nnodes;
+        nodes += of && !of[i] ? 0 : e->graph->ranks[i].nnodes;
     struct graph_times *times = e->memory[3] = malloc((nodes + 1) * sizeof *times);
     if (!times)
         abort();
     for (size_t i = 0; i < nodes; i++)
         times[i] = (struct graph_times){INT64_MIN, INT64_MIN};
     for (uint32_t i = 0; i < e->graph->world; i++) {
+        if (of && !of[i])
+            continue;
         e->ranks[i].times = times;
         times += e->graph->ranks[i].nnodes;
     }
@@ -511,7 +514,7 @@ void eval_setup(struct graph_eval *e, const struct graph_eval_options *options)
     set_works(e);
     set_lines(e);
     if (options->keep_times || options->keep_slack)
-        set_times(e);
+        set_times(e, options->keep_slack ? NULL : options->keep_of);
     if (options->keep_slack)
         set_log(e);
 }

@@ -477,18 +477,23 @@ static int begin_replay(struct daemon *d, const uint32_t *live, uint32_t nlive, 
 /* Where nothing but the clock ends operations: real ones have an end of their own, and calibration no times to predict with. */
 static void find_origins(struct daemon *d, const uint32_t *live, uint32_t nlive)
 {
-    uint32_t here[64], n = 0;
-    struct origins *origins[64];
+    uint32_t n = 0;
     struct graph_run_ops ops = {.duration_ns = duration_ns, .send_is_eager = duration_send_is_eager, .ctx = &em.context};
     if (d->phase != PHASE_EMULATE || d->transport != TRANSPORT_PACED)
         return;
-    for (uint32_t i = 0; i < nlive && n < 64; i++)
+    uint32_t *here = malloc((nlive + 1u) * sizeof *here);
+    struct origins **origins = malloc((nlive + 1u) * sizeof(struct origins *));
+    if (!here || !origins)
+        abort();
+    for (uint32_t i = 0; i < nlive; i++)
         if (d->ranks[live[i]])
             here[n++] = live[i];
     if (n)
         origins_find(d->graph, &ops, em.as, here, n, origins);
     for (uint32_t i = 0; i < n; i++)
         live_of(d->ranks[here[i]])->origins = origins[i];
+    free(here);
+    free(origins);
 }
 
 int emulate_begin(struct daemon *d, const uint32_t *live, uint32_t nlive, struct prism_error *err)

@@ -108,7 +108,21 @@ struct origins *origins_from_times(const struct graph *g, uint32_t rank, const s
     return found;
 }
 
-/* ---- The prediction ---- */
+/* ---- The prediction: of all ranks on all cores, of those that are played on one ---- */
+
+static void of_all(const struct graph *g, const struct graph_run_ops *ops, const uint32_t *ranks, uint32_t n, struct origins **found)
+{
+    struct graph_eval_ops own = {.duration_ns = ops->duration_ns, .send_is_eager = ops->send_is_eager, .ctx = ops->ctx};
+    uint8_t *asked = check(calloc(g->world, 1));
+    for (uint32_t i = 0; i < n; i++)
+        asked[ranks[i]] = 1;
+    struct graph_eval *e = graph_eval(g, &own, &(struct graph_eval_options){.keep_times = true, .keep_of = asked}, NULL);
+    bool complete = e && !graph_eval_blocked(e, NULL, 0);
+    for (uint32_t i = 0; complete && i < n; i++)
+        found[i] = origins_from_times(g, ranks[i], graph_eval_times(e, ranks[i]));
+    graph_eval_destroy(e);
+    free(asked);
+}
 
 struct evaluation {
     struct graph_run_ops of; /* the caller's */
@@ -135,17 +149,15 @@ static void on_node(void *ctx, uint32_t rank, uint64_t v, int64_t start_ns, int6
         e->times[rank][v] = (struct graph_times){start_ns, end_ns};
 }
 
-void origins_find(const struct graph *g, const struct graph_run_ops *ops, const uint32_t *as, const uint32_t *ranks, uint32_t n,
-                  struct origins **found)
+static void of_played(const struct graph *g, const struct graph_run_ops *ops, const uint32_t *as, const uint32_t *ranks, uint32_t n,
+                      struct origins **found)
 {
     struct evaluation e = {*ops, g, check(calloc(g->world, sizeof *e.times))};
     struct graph_run_ops own = {.duration_ns = duration, .send_is_eager = is_eager, .on_node = on_node, .ctx = &e};
     struct graph_run_options options = {.as = as};
     struct graph_run *run = graph_run_create(g, &own, &options);
-    for (uint32_t i = 0; i < n; i++) {
-        found[i] = NULL;
+    for (uint32_t i = 0; i < n; i++)
         e.times[ranks[i]] = check(calloc(g->ranks[ranks[i]].nnodes + 1u, sizeof **e.times));
-    }
     if (run)
         graph_run_begin(run, 0);
     bool complete = run && !graph_run_blocked(run, NULL, 0);
@@ -156,4 +168,15 @@ void origins_find(const struct graph *g, const struct graph_run_ops *ops, const 
     }
     free(e.times);
     graph_run_destroy(run);
+}
+
+void origins_find(const struct graph *g, const struct graph_run_ops *ops, const uint32_t *as, const uint32_t *ranks, uint32_t n,
+                  struct origins **found)
+{
+    for (uint32_t i = 0; i < n; i++)
+        found[i] = NULL;
+    if (as)
+        of_played(g, ops, as, ranks, n, found);
+    else
+        of_all(g, ops, ranks, n, found);
 }

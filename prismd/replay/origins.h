@@ -34,8 +34,9 @@ struct origins {
  * beginning only. times: predicted, of the rank's nodes. */
 struct origins *origins_from_times(const struct graph *g, uint32_t rank, const struct graph_times *times);
 
-/* The same for n ranks, into found[0..n), each NULL where the graph has no prediction. Evaluates the graph once, all ranks virtual.
- * ops: duration_ns, send_is_eager and ctx are used; as: struct graph_run_options. */
+/* The same for n ranks, into found[0..n), each NULL where the graph has no prediction. Evaluates the graph once, all ranks virtual: without
+ * `as` (struct graph_run_options) on all cores, so that thousands of ranks take little longer than to predict them. None of the ranks is
+ * another. ops: duration_ns, send_is_eager and ctx are used, as struct graph_eval_ops has them. */
 void origins_find(const struct graph *g, const struct graph_run_ops *ops, const uint32_t *as, const uint32_t *ranks, uint32_t n,
                   struct origins **found);
 

@@ -66,9 +66,13 @@ static struct origins *find(struct made *m)
 {
     const struct graph_run_ops ops = {.duration_ns = duration, .send_is_eager = eager, .ctx = m};
     const uint32_t rank = 0;
-    struct origins *found;
+    struct origins *found, *played;
     origins_find(m->graph, &ops, NULL, &rank, 1, &found);
+    origins_find(m->graph, &ops, &rank, &rank, 1, &played); /* as itself */
     assert_non_null(found);
+    assert_non_null(played);
+    assert_memory_equal(found, played, m->graph->ranks[0].nnodes * sizeof *found);
+    free(played);
     return found;
 }
 

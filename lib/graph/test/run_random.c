@@ -222,7 +222,11 @@ static void one_eval(uint64_t seed, uint32_t threads, bool shared)
     struct graph_run_options as_recorded = {0};
     struct oracle *o = oracle_solve(c.g, &run_ops, &as_recorded, 1000, NULL);
     struct graph_eval_ops ops = {duration, eager, &c};
-    struct graph_eval_options options = {.threads = threads, .t0_ns = 1000, .keep_times = true};
+    uint8_t *kept = malloc(o->world);
+    assert_non_null(kept);
+    for (uint32_t r = 0; r < o->world; r++)
+        kept[r] = seed % 3 || random_below(&state, 2);
+    struct graph_eval_options options = {.threads = threads, .t0_ns = 1000, .keep_times = true, .keep_of = seed % 3 == 1 ? NULL : kept};
     struct prism_error err = {0};
     struct graph_eval *e = graph_eval(c.g, &ops, &options, &err);
     if (!e)
@@ -230,11 +234,12 @@ static void one_eval(uint64_t seed, uint32_t threads, bool shared)
     bool all = true;
     for (uint32_t r = 0; r < o->world; r++) {
         const struct graph_times *times = graph_eval_times(e, r);
+        assert_int_equal(times != NULL, kept[r]);
         int64_t last = INT64_MIN;
         bool whole = true;
         for (uint32_t v = 0; v < o->ranks[r].n; v++)
             whole &= o->ranks[r].nodes[v].ended;
-        for (uint32_t v = 0; v < o->ranks[r].n; v++) {
+        for (uint32_t v = 0; v < o->ranks[r].n && times; v++) {
             const struct oracle_node *n = &o->ranks[r].nodes[v];
             bool sync = n->node->kind == GRAPH_SYNC;
             if (sync && !whole && times[v].end_ns == INT64_MIN) /* host threads are only pulled */
@@ -249,12 +254,13 @@ static void one_eval(uint64_t seed, uint32_t threads, bool shared)
                 last = n->end;
         }
         all &= whole;
-        if (whole)
+        if (whole && times)
             assert_int_equal(graph_eval_iteration_end(e, r, 0), last);
     }
     char why[512];
     assert_int_equal(graph_eval_blocked(e, why, sizeof why) == 0, all);
     assert_int_equal(why[0] == 0, all);
+    free(kept);
     graph_eval_destroy(e);
     oracle_free(o);
     graph_destroy(c.g);
