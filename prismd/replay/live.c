@@ -127,7 +127,7 @@ struct live_gate *live_gate(struct live *l, uint32_t node)
 
 void live_ended_late(struct live *l, uint32_t position, int64_t ns)
 {
-    l->late[position % LIVE_GATES] = (struct live_late){position, ns > 0 ? ns : 0};
+    l->late[position % LIVE_GATES] = (struct live_late){position, ns > 0 ? ns : 0, l->behind.ns};
 }
 
 int64_t live_lag_in_ns(const struct live *l, uint32_t node)
@@ -141,8 +141,9 @@ int64_t live_carried(const struct live *l, uint32_t position, uint32_t node)
     for (uint32_t k = 0; l->origins && k < ORIGINS_MAX && l->origins[node].of[k].back; k++) {
         const struct origin *o = &l->origins[node].of[k];
         const struct live_late *late = &l->late[(position - o->back) % LIVE_GATES];
-        if (o->back <= position && late->position == position - o->back && late->ns - o->slack_ns > most)
-            most = late->ns - o->slack_ns;
+        int64_t ns = late->ns - (l->behind.ns - late->behind_ns) - o->slack_ns;
+        if (o->back <= position && late->position == position - o->back && ns > most)
+            most = ns;
     }
     return most;
 }

@@ -17,10 +17,11 @@ struct live_gate {
     int64_t seen_ns, told_ns, go_ns, end_ns; /* arrival seen; told to the replay; go written; intended end. The machine's time */
 };
 
-/* How much later than it should have an operation ended, which is the position'th of the rank. */
+/* How much later than it should have an operation ended, which is the position'th of the rank, and how far behind the rank's clock was:
+ * what sets it back later makes up for that lateness, too. */
 struct live_late {
     uint32_t position;
-    int64_t ns;
+    int64_t ns, behind_ns;
 };
 
 /* Groups of one communicator of the rank, in order. */

@@ -243,6 +243,35 @@ static void live_rank_loops_its_last_iteration(void **state)
     graph_destroy(g);
 }
 
+/* Two arrivals hang on an operation that ended 50 ms late. What the first one's end sets the clock back by, the second is not made up for. */
+static void what_stopped_the_clock_is_not_carried(void **state)
+{
+    (void)state;
+    struct graph *g = graph_create(1, 8);
+    int32_t self = 0;
+    graph_set_member(g, 0, 0, graph_add_comm(g, &self, 1), 0);
+    for (uint32_t i = 0; i < 3; i++)
+        add_group(g, 0, i);
+    struct live *l = live_create(g, 0, false);
+    assert_int_equal(live_carried(l, 1, 1), 0);
+    if (!(l->origins = calloc(4, sizeof *l->origins)))
+        abort();
+    l->origins[1].of[0].back = 1;
+    l->origins[2].of[0] = (struct origin){2, 3000000};
+    live_ended_late(l, 0, 50000000);
+    assert_int_equal(live_carried(l, 1, 1), 50000000);
+    assert_int_equal(live_carried(l, 2, 2), 47000000);
+    assert_int_equal(live_carried(l, 3, 2), 0); /* on the operation before, of which nothing is known */
+    assert_int_equal(behind_late(&l->behind, 100000000, 150000000, live_carried(l, 1, 1)), 40000000);
+    assert_int_equal(live_carried(l, 2, 2), 7000000);
+    live_ended_late(l, 1, 5000000);
+    assert_int_equal(live_carried(l, 2, 1), 5000000);
+    live_ended_late(l, 1, -5000000);
+    assert_int_equal(live_carried(l, 2, 1), 0);
+    live_destroy(l);
+    graph_destroy(g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -256,6 +285,7 @@ int main(void)
         cmocka_unit_test(lag_is_a_mean_without_outliers),
         cmocka_unit_test(recent_lag_is_the_median_of_the_last),
         cmocka_unit_test(live_rank_loops_its_last_iteration),
+        cmocka_unit_test(what_stopped_the_clock_is_not_carried),
     };
     return cmocka_run_group_tests_name("prismd/pure", tests, NULL, NULL);
 }
