@@ -4,7 +4,8 @@
  * go    = moment prismd wrote go      post = device time of the end          lag_out = mean(post - go)
  * An operation's start is taken as seen - lag_in, and go is written at end - lag_out. Both are measured on the run itself,
  * per rank, from the timing events around each gate: nothing is assumed about the machine. Means are over the last PACE_WINDOW samples with
- * the outer tenths cut off, so that one hiccup of the scheduler does not move them.
+ * the outer tenths cut off, so that one hiccup of the scheduler does not move them; lag_in is that of the place (pace_recent), where it is
+ * known.
  */
 #ifndef PRISM_PRISMD_PACE_H
 #define PRISM_PRISMD_PACE_H
