@@ -129,8 +129,12 @@ json_t *folding_report(const struct conf *c)
     path_of(c->trace, path);
     fold_describe(f, dimensions, sizeof dimensions);
     json_t *compared = json_load_file(path, 0, NULL);
+    if (!json_array_size(compared)) {
+        json_decref(compared);
+        compared = json_null();
+    }
     uint32_t played = folding_played() ? folding_played() : c->world;
     return json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:s, s:o}", "layout", c->layout ? c->layout : "", "folded", dimensions, "ranks_run",
                      (int)f->nlive, "replicas_run", (int)replicas, "replicas", (int)(f->world / classes), "ranks_played", (int)played, "absent_inputs", "the representative's",
-                     "live_replicas_compared", compared && json_array_size(compared) ? compared : json_null());
+                     "live_replicas_compared", compared);
 }
