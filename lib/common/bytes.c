@@ -19,7 +19,7 @@ void bytes_clear(struct bytes *b)
 
 void *bytes_reserve(struct bytes *b, size_t n)
 {
-    if (n > b->cap - b->len) {
+    if (n > b->cap - b->len || !b->data) {
         size_t cap = b->cap ? b->cap : 256;
         while (cap - b->len < n)
             cap *= 2;

@@ -35,6 +35,7 @@ struct session {
     uint32_t phase, transport; /* enum msg_phase, msg_transport */
     bool record_times;
     bool only_gates; /* emulation: nobody asks for nodes but COMM, so what they would cost the program's host is saved */
+    bool moves;      /* atomic; only_gates: there would have been a node since prismd was told last that the host goes on (times.c) */
     bool control; /* large floating-point results are made here (msg_welcome.control) */
     uint32_t max_waiting;
     uint8_t *region; /* shared with prismd; mapped until the process ends; accessible as far as it is registered */

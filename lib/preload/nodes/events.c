@@ -25,6 +25,12 @@ static struct recorded *find(CUevent event)
     return r;
 }
 
+void events_left_out(void)
+{
+    if (!__atomic_load_n(&session.moves, __ATOMIC_RELAXED))
+        __atomic_store_n(&session.moves, true, __ATOMIC_RELAXED);
+}
+
 uint32_t events_mark(struct stream *s)
 {
     if (session.only_gates)
@@ -36,8 +42,10 @@ uint32_t events_mark(struct stream *s)
 
 void events_record(CUevent event, struct stream *s)
 {
-    if (session.only_gates)
+    if (session.only_gates) {
+        events_left_out();
         return;
+    }
     struct recorded *r = find(event);
     if (!r) {
         r = calloc(1, sizeof *r);

@@ -17,5 +17,7 @@ void events_forget(CUevent event);
 uint32_t events_mark(struct stream *s);
 /* Make `to` wait for all that is on `from` by an event of our own, with its nodes. */
 void events_tie(struct stream *from, struct stream *to);
+/* Emulation has no such nodes; the host goes on. Any thread, no lock. */
+void events_left_out(void);
 
 #endif

@@ -17,8 +17,10 @@ static void say_blocked(const struct sync *sync)
 
 void sync_begin_stream(struct sync *sync, CUstream handle, bool per_thread)
 {
-    if (session.only_gates)
+    if (session.only_gates) {
+        events_left_out();
         return;
+    }
     session_lock();
     sync->records[0] = events_mark(streams_get(handle, per_thread));
     sync->n = 1;
@@ -30,8 +32,10 @@ void sync_begin_stream(struct sync *sync, CUstream handle, bool per_thread)
 void sync_begin_device(struct sync *sync)
 {
     sync->n = 0;
-    if (session.only_gates)
+    if (session.only_gates) {
+        events_left_out();
         return;
+    }
     session_lock();
     for (struct stream *s = streams_first(); s && sync->n < SYNC_MAX; s = s->next)
         if (s->handle == CU_STREAM_LEGACY || streams_is_neutral(s))
@@ -43,8 +47,10 @@ void sync_begin_device(struct sync *sync)
 /* An event that we never saw recorded makes no node. */
 void sync_begin_event(struct sync *sync, CUevent event)
 {
-    if (session.only_gates)
+    if (session.only_gates) {
+        events_left_out();
         return;
+    }
     session_lock();
     sync->records[0] = events_latest(event);
     sync->n = sync->records[0] ? 1 : 0;

@@ -5,7 +5,8 @@
  * before it, on the device's clock, and is only held between the host times before and after it was recorded. So
  * device intervals carry no noise of the host's clock and the two clocks never drift apart.
  *
- * A helper thread resolves what is finished, in order per stream, every 20 ms, and sends MSG_TIMES.
+ * A helper thread resolves what is finished, in order per stream, every 20 ms, and sends MSG_TIMES; one without times each second in
+ * which an emulation's program has recorded or waited for events (events_left_out).
  */
 #ifndef PRISM_PRELOAD_TIMES_H
 #define PRISM_PRELOAD_TIMES_H

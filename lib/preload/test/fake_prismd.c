@@ -339,6 +339,7 @@ static void take_message(struct fake *f, uint32_t rank, const union message *m, 
         r->sync_enters++;
         break;
     case MSG_TIMES:
+        r->moves += !m->times.count;
         for (uint32_t i = 0; i < m->times.count && r->ntimes < FAKE_NODES; i++)
             r->times[r->ntimes++] = ((struct msg_time *)(&m->times + 1))[i];
         break;

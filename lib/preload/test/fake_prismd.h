@@ -23,6 +23,7 @@ struct fake_rank {
     uint32_t nnodes;
     struct msg_time times[FAKE_NODES];
     uint32_t ntimes;
+    uint32_t moves; /* MSG_TIMES without times */
     uint64_t peak_bytes, live_bytes;
     uint32_t store_port, hellos, sync_enters, frees, set_ups;
     uint32_t fatal_code;

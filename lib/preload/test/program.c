@@ -70,6 +70,21 @@ static void act_allreduce(void)
     tear_down();
 }
 
+/* Records and waits for two and a half seconds, without an operation. */
+static void act_computes(void)
+{
+    cudaEvent_t event;
+    set_up();
+    CHECK(cudaEventCreate(&event));
+    for (int i = 0; i < 50; i++) {
+        CHECK(cudaEventRecord(event, stream));
+        CHECK(cudaStreamSynchronize(stream));
+        usleep(50000);
+    }
+    CHECK(cudaEventDestroy(event));
+    tear_down();
+}
+
 /* Sends and receives between neighbours on two streams in one group, then an event from one stream to the other. */
 static void act_group(void)
 {
@@ -511,7 +526,7 @@ int main(int argc, char **argv)
         const char *name;
         void (*act)(void);
     } acts[] = {
-        {"allreduce", act_allreduce}, {"group", act_group}, {"split", act_split}, {"fork", act_fork},
+        {"allreduce", act_allreduce}, {"group", act_group}, {"computes", act_computes}, {"split", act_split}, {"fork", act_fork},
         {"connections", act_connections}, {"names", act_names}, {"newer", act_newer}, {"local", act_local}, {"large", act_large},
         {"many", act_many}, {"store", act_store}, {"bad", act_bad}, {"plain", act_plain}, {"average", act_average}, {"reset", act_reset}, {"wide", act_wide}, {"beside_capture", act_beside_capture}, {"grow", act_grow},
         {"closed", act_closed}, {"narrow", act_narrow}, {"on_and_on", act_on_and_on},

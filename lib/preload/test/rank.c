@@ -316,6 +316,17 @@ static void nodes_travel_together(void **state)
     assert_true(f->datagrams < r->nnodes);
 }
 
+/* In emulation the nodes of a host that goes on without operations are left out, and that it goes on is said. */
+static void a_computing_host_is_heard_of(void **state)
+{
+    struct fake *f = fresh(PHASE_EMULATE);
+    f->world = 2;
+    RUN(f, 1, "computes");
+    assert_exit(&f->ranks[0], 0);
+    assert_int_equal(f->ranks[0].nnodes, 0);
+    assert_true(f->ranks[0].moves >= 1);
+}
+
 static void functions_by_name_are_ours(void **state)
 {
     struct fake *f = fresh(PHASE_CAPTURE);
@@ -547,6 +558,7 @@ int main(void)
         cmocka_unit_test(captured_operations_are_refused),
         cmocka_unit_test(captures_beside_operations_go_on),
         cmocka_unit_test(nodes_travel_together),
+        cmocka_unit_test(a_computing_host_is_heard_of),
         cmocka_unit_test(functions_by_name_are_ours),
         cmocka_unit_test(newer_functions),
         cmocka_unit_test(one_rank_communicator),

@@ -149,7 +149,8 @@ def world_row(launcher, row, program):
         with memory.Watch(launcher) as watch:
             got = step(row, phase, lambda p=phase, m=more: launcher.prism(
                 argv, f"{program.name}-{p}", 480, program.world, trace, p, program.sandbox, 0,
-                {**STAGING, **program.environment, **({"PRISM_LOG": "debug"} if p == "emulate" else {})}, arguments=m))
+                {**STAGING, **program.environment, **({"PRISM_LOG": "debug"} if launcher.options.keep and p == "emulate" else {})},
+                arguments=m)) # --keep: a word a gate, which takes some of prismd's time
         row["host_peak_bytes"][phase], row["device_peak_bytes"][phase] = watch.peak, watch.device_peak
         if not got:
             break
