@@ -2,15 +2,9 @@
 #include <stdlib.h>
 #include <xxhash.h>
 
+#include "common/check.h"
 #include "graph/graph.h"
 #include "graph/structure.h"
-
-static void *check(void *p)
-{
-    if (!p)
-        abort();
-    return p;
-}
 
 static void add_number(XXH3_state_t *hash, uint64_t number)
 {

@@ -4,12 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void *check(void *p)
-{
-    if (!p)
-        abort();
-    return p;
-}
+#include "common/check.h"
 
 static uint32_t coordinate(const struct fold *f, uint32_t rank, uint32_t dimension)
 {

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <uthash.h>
 
+#include "common/check.h"
 #include "graph/feeds.h"
 #include "graph/fold.h"
 #include "graph/share.h"
@@ -25,13 +26,6 @@ struct expansion {
     struct image *images;
     struct prism_error *err;
 };
-
-static void *check(void *p)
-{
-    if (!p)
-        abort();
-    return p;
-}
 
 static int split_dimension(const struct expansion *x, uint32_t global, const char *why)
 {

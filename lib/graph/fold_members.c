@@ -2,14 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/fold.h"
+#include "common/check.h"
 
-static void *check(void *p)
-{
-    if (!p)
-        abort();
-    return p;
-}
+#include "graph/fold.h"
 
 static uint32_t product(const struct fold *f, unsigned mask)
 {

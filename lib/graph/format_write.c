@@ -5,6 +5,7 @@
 #include <zstd.h>
 
 #include "graph/file_private.h"
+#include "common/check.h"
 #include "graph/share.h"
 
 #define LEVEL 3
@@ -52,13 +53,6 @@ struct output {
     uint32_t *next; /* ordinals, by communicator of the rank at hand */
     uint32_t nnext;
 };
-
-static void *check(void *p)
-{
-    if (!p)
-        abort();
-    return p;
-}
 
 static bool is_new(struct output *o, uint32_t type, const struct chunk_key *key)
 {

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <uthash.h>
 
+#include "common/check.h"
 #include "graph/share.h"
 
 #define NOBODY       UINT32_MAX
@@ -47,13 +48,6 @@ struct graph_recorder {
     struct graph *g;
     struct tracks nodes, parts;
 };
-
-static void *check(void *p)
-{
-    if (!p)
-        abort();
-    return p;
-}
 
 /* ---- A rank's array ---- */
 

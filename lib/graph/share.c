@@ -5,19 +5,13 @@
 #include <uthash.h>
 #include <xxhash.h>
 
+#include "common/check.h"
 #include "graph/feeds.h"
 
 struct graph_shared { /* the array lies behind it */
     uint64_t references;
     uint64_t unused; /* keeps the array aligned to 16 bytes */
 };
-
-static void *check(void *p)
-{
-    if (!p)
-        abort();
-    return p;
-}
 
 /* graph_add_node expects room for the next power of two. */
 static uint64_t room(uint32_t n)

@@ -8,17 +8,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "common/check.h"
 #include "common/file.h"
 
 #define MANIFEST_MAX (64u << 20)
 #define LIST_MAX     (1u << 20)
-
-static void *check(void *p)
-{
-    if (!p)
-        abort();
-    return p;
-}
 
 static void strings_free(char **list)
 {

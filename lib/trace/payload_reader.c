@@ -10,6 +10,7 @@
 #include <xxhash.h>
 #include <zstd.h>
 
+#include "common/check.h"
 #include "common/file.h"
 #include "trace/payload_format.h"
 
@@ -42,13 +43,6 @@ struct payload_reader {
     pthread_mutex_t lock;
     struct decompressor *idle; /* under lock */
 };
-
-static void *check(void *p)
-{
-    if (!p)
-        abort();
-    return p;
-}
 
 /* ---- Open, close ---- */
 

@@ -10,6 +10,7 @@
 #include <xxhash.h>
 #include <zstd.h>
 
+#include "common/check.h"
 #include "common/file.h"
 #include "trace/crew.h"
 #include "trace/payload_format.h"
@@ -64,13 +65,6 @@ struct payload_writer {
     struct compressor *idle;
     struct prism_error failed; /* the first failure, for all that follow */
 };
-
-static void *check(void *p)
-{
-    if (!p)
-        abort();
-    return p;
-}
 
 static int write_all(int fd, const void *data, size_t len, uint64_t offset)
 {

@@ -2,14 +2,8 @@
 #include <stdlib.h>
 
 #include "coll/types.h"
+#include "common/check.h"
 #include "prismd/diagnose/diagnose_private.h"
-
-static void *check(void *p)
-{
-    if (!p)
-        abort();
-    return p;
-}
 
 /* ---- Collectives ---- */
 

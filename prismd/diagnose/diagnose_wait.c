@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "coll/types.h"
+#include "common/check.h"
 #include "graph/run.h"
 #include "prismd/diagnose/diagnose_private.h"
 
@@ -30,13 +31,6 @@ struct stand {
     uint32_t waits_for;            /* the first rank that is missing */
     uint32_t visited;              /* number of the walk that came here */
 };
-
-static void *check(void *p)
-{
-    if (!p)
-        abort();
-    return p;
-}
 
 /* ---- Playing ---- */
 

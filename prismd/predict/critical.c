@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "common/check.h"
 #include "graph/feeds.h"
 
 #define NONE UINT32_MAX
@@ -21,13 +22,6 @@ struct walk {
     uint32_t rank, node;
     bool at_issue; /* at the node's issue, else at its end */
 };
-
-static void *check(void *p)
-{
-    if (!p)
-        abort();
-    return p;
-}
 
 static int64_t whole(float ns)
 {

@@ -3,15 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/check.h"
 #include "graph/feeds.h"
 #include "prismd/predict/stages.h"
-
-static void *check(void *p)
-{
-    if (!p)
-        abort();
-    return p;
-}
 
 /* ---- One evaluation ---- */
 

@@ -2,14 +2,9 @@
 
 #include <stdlib.h>
 
-#define NONE UINT32_MAX
+#include "common/check.h"
 
-static void *check(void *p)
-{
-    if (!p)
-        abort();
-    return p;
-}
+#define NONE UINT32_MAX
 
 /* ---- From times to origins ---- */
 
@@ -25,6 +20,7 @@ struct pass {
     uint32_t *stream;    /* by stream: its node before; NONE */
 };
 
+/* An origin more, if it is among the nearest; each node once, with its least slack. */
 static void insert(struct moment *m, uint32_t node, int64_t slack_ns)
 {
     uint32_t at = 0;

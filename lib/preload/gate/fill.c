@@ -81,8 +81,8 @@ static void do_without(CUresult r, const char *what)
     driver(cuGetErrorName)(r, &name);
     kernel = NULL;
     log_warn("rank %u: CUDA cannot %s the kernel prism_fill (error %d, %s), so each result that control mode does not keep is made by "
-             "about ten copies, which take its host longer than one launch; where it is the driver's PTX compiler that is missing, install it", session.rank, what, (int)r,
-             name ? name : "unknown");
+             "about ten copies, which take its host longer than one launch; where it is the driver's PTX compiler that is missing, install it",
+             session.rank, what, (int)r, name ? name : "unknown");
 }
 
 static CUresult launch(CUstream stream, CUdeviceptr to, uint64_t bytes, const uint8_t *pattern, uint32_t blocks)
