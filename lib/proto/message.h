@@ -134,7 +134,8 @@ struct msg_node {
     uint32_t total_parts;
     uint32_t unused1;
     int64_t enter_ns, leave_ns; /* CLOCK_MONOTONIC when the program's call began, and when the previous one of this host
-                                   thread returned to the program: host work = enter_ns - leave_ns of the node before */
+                                   thread returned to the program: host work = enter_ns - leave_ns of the node before;
+                                   GRAPH_JOIN: when the real call that waited was over, and when it began */
     /* struct msg_part[nparts] */
 };
 

@@ -276,7 +276,7 @@ static void open_gate(struct watch *w, struct group *g)
     group_free(g);
 }
 
-static void open_due(struct watch *w)
+void watch_open_due(struct watch *w)
 {
     while (w->ndue && w->due[0]->open_at_ns <= clock_now_ns())
         open_gate(w, heap_pop(w));
@@ -392,11 +392,11 @@ static void *watch_main(void *arg)
     pthread_mutex_lock(&w->daemon->lock);
     while (!w->stop) {
         uint32_t bell = __atomic_load_n(&w->doorbell, __ATOMIC_ACQUIRE);
-        open_due(w);
+        watch_open_due(w);
         if (w->daemon->ops && w->daemon->ops->look)
             w->daemon->ops->look(w->daemon);
         look_for_arrivals(w);
-        open_due(w);
+        watch_open_due(w);
         w->slept = NOT_SLEPT;
         int64_t now = clock_now_ns();
         int64_t deadline = now + (!w->nheads ? NSEC_PER_SEC : is_woken(w) ? WOKEN_POLL_NS : w->poll_ns);

@@ -27,6 +27,8 @@ void watch_ring(struct watch *w);
 void watch_add(struct watch *w, struct group *group);
 /* Open the gate at that time (CLOCK_MONOTONIC ns; in the past = now). The group must have arrived. */
 void watch_open_at(struct watch *w, struct group *group, int64_t ns);
+/* Open what is due now: for who keeps the lock for long. */
+void watch_open_due(struct watch *w);
 /* What is to be opened for this rank is opened, and ends, so much later. */
 void watch_delay_rank(struct watch *w, const struct rank *r, int64_t ns);
 /* Raise a word of memory to `value` at that time (in the past = now), and wake who sleeps on it; a word that has reached it stays.

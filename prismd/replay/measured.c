@@ -15,6 +15,10 @@ struct live_node {
     uint32_t pass;        /* 0 = as recorded, 1 ... = the last iteration again */
     int64_t pre, post;    /* device; 0 = not seen */
     int64_t enter, leave; /* host: call began; previous call had returned, 0 = none had */
+    int64_t began;        /* JOIN: the wait before it began in the driver; it was over at enter */
+    uint32_t dep;         /* live node + 1 that a SYNC waits for, 0 = none */
+    uint16_t host;
+    uint8_t kind;
 };
 
 struct measured {
@@ -80,12 +84,14 @@ void measured_node(struct measured *x, const struct msg_node *m, uint32_t ordina
         if (!x->nodes)
             abort();
     }
+    int64_t leave = m->kind == GRAPH_JOIN ? m->enter_ns : m->leave_ns;
     x->nodes[x->n++] = (struct live_node){.node = node, .pass = align_pass(x->align), .enter = m->enter_ns,
-                                          .leave = m->leave_ns ? m->leave_ns - *unmatched : 0};
+                                          .leave = leave ? leave - *unmatched : 0, .began = m->leave_ns, .dep = m->dep,
+                                          .host = m->host < x->nhosts ? m->host : (uint16_t)x->nhosts, .kind = m->kind};
     if (node >= 0)
         *unmatched = 0;
-    else if (m->leave_ns && m->enter_ns > m->leave_ns)
-        *unmatched += m->enter_ns - m->leave_ns;
+    else if (leave && m->enter_ns > leave)
+        *unmatched += m->enter_ns - leave;
 }
 
 void measured_times(struct measured *x, const struct msg_time *times, uint32_t n)
@@ -100,11 +106,67 @@ void measured_times(struct measured *x, const struct msg_time *times, uint32_t n
 
 /* --- samples --- */
 
+/* A host thread, as the graph sees it: it goes on at a node's issue, which is the node's start where the stream is idle. A stream that gets
+ * there late makes the graph's thread late, so what follows is shorter by as much. */
+struct thread {
+    int64_t ahead;        /* the graph's time is so much later than the thread's was */
+    bool waits;           /* SYNC nodes were the last */
+    int64_t entered;      /* the call that waits */
+    int64_t seen, marked; /* the device got to what is waited for; to a mark that this call put on an idle stream: so long after */
+};
+
+/* Host work in front of a node that an idle stream gets to so late. */
+static int64_t host_work_with(struct thread *t, int64_t work, int64_t late)
+{
+    int64_t whole = work + late - t->ahead;
+    t->ahead = whole > 0 ? late : t->ahead - work;
+    return whole > 0 ? whole : 0;
+}
+
+static void wait_begins(const struct measured *x, const struct sample *samples, struct thread *t, const struct live_node *l)
+{
+    const struct live_node *dep = l->dep && l->dep <= x->n ? &x->nodes[l->dep - 1] : NULL;
+    if (!t->waits)
+        *t = (struct thread){.ahead = t->ahead, .waits = true, .entered = l->enter};
+    if (!dep || dep->pre <= t->seen)
+        return;
+    t->seen = dep->pre;
+    t->marked = dep->enter == l->enter && samples[l->dep - 1].idle == HOST_BOUND ? dep->pre - dep->enter : 0;
+}
+
+/* What a wait lasts when the device has got to what is waited for: the copy itself, if it is one, and until the thread knows. Less what
+ * setting the mark has cost, in the thread or on the device. */
+static int64_t wait_ends(struct thread *t, const struct live_node *l)
+{
+    int64_t from = t->seen > l->began ? t->seen : l->began, ours = l->began - t->entered;
+    bool known = t->waits && t->seen && l->began && l->enter > from;
+    int64_t lasts = known ? l->enter - from - (ours < t->marked ? ours : t->marked) : 0;
+    *t = (struct thread){0};
+    return lasts > 0 ? lasts : 0;
+}
+
 static enum idle idle_before(const struct live_node *l, int64_t before)
 {
-    if (!before || l->enter <= before)
+    if (l->enter <= before)
         return NOT_IDLE;
-    return l->pre - l->enter < HOST_BOUND_NS ? HOST_BOUND : LATE;
+    return l->pre - l->enter < HOST_BOUND_NS ? HOST_BOUND : before ? LATE : NOT_IDLE;
+}
+
+/* An idle stream's JOIN is there to say that the stream was idle when the host went on; getting there takes time that no program spends. */
+static void take_device(struct sample *s, const struct live_node *l, int64_t *end_of_stream)
+{
+    int64_t work = *end_of_stream ? l->pre - *end_of_stream : 0;
+    s->idle = (uint8_t)idle_before(l, *end_of_stream);
+    s->device = work > 0 && s->idle != HOST_BOUND ? work : 0;
+    s->has_device = true;
+    *end_of_stream = l->kind == GRAPH_JOIN && s->idle == HOST_BOUND ? l->enter : l->post;
+}
+
+static void take_host(struct sample *s, const struct live_node *l, struct thread *t)
+{
+    int64_t work = l->leave && l->enter > l->leave ? l->enter - l->leave : 0;
+    bool late = s->idle == HOST_BOUND && l->pre > l->enter;
+    s->host = l->kind == GRAPH_JOIN ? wait_ends(t, l) + work : host_work_with(t, work, late ? l->pre - l->enter : 0);
 }
 
 static struct sample *take_samples(const struct measured *x)
@@ -112,22 +174,18 @@ static struct sample *take_samples(const struct measured *x)
     const struct graph_rank *r = x->rank;
     struct sample *samples = allocate(x->n, sizeof *samples);
     int64_t *end_of_stream = allocate(r->nstreams + 1u, sizeof *end_of_stream);
+    struct thread *threads = allocate(x->nhosts + 1u, sizeof *threads);
     for (uint32_t i = 0; i < x->n; i++) {
         const struct live_node *l = &x->nodes[i];
-        struct sample *s = &samples[i];
+        if (l->kind == GRAPH_SYNC)
+            wait_begins(x, samples, &threads[l->host], l);
         if (l->node < 0)
             continue;
-        const struct graph_node *n = &r->nodes[l->node];
-        s->host = l->leave && l->enter > l->leave ? l->enter - l->leave : 0;
-        if (n->kind == GRAPH_SYNC || !l->pre)
-            continue;
-        int64_t *before = &end_of_stream[n->stream];
-        int64_t work = *before ? l->pre - *before : 0;
-        s->idle = (uint8_t)idle_before(l, *before);
-        s->device = work > 0 && s->idle != HOST_BOUND ? work : 0;
-        s->has_device = true;
-        *before = l->post;
+        if (l->kind != GRAPH_SYNC && l->pre)
+            take_device(&samples[i], l, &end_of_stream[r->nodes[l->node].stream]);
+        take_host(&samples[i], l, &threads[l->host]);
     }
+    free(threads);
     free(end_of_stream);
     return samples;
 }

@@ -4,6 +4,10 @@
  *                      until the host issued n, the time in between was the host's, which host work has already.
  *     host work(n)   = enter(n) - leave(n): from the program's return out of the call before to this call.
  *
+ * The way from the host to the device and back is host work, too: what an idle stream takes to get to n after the call (the launch, and a
+ * kernel just in front), put before n and taken off behind it, since the host does not wait for it; and what a host that
+ * waits takes to know that the device is there, with the copy itself where the call is one.
+ *
  * Where capture was ended after some iterations (--prism-iterations), calibration goes on for MEASURED_PASSES more, in which the
  * last recorded one stands for each, as in emulation. Its works are then the means over those passes that take as long as most, not
  * what it took the first time: PyTorch's allocator, clocks and caches take longer than a handful of iterations to come to rest. Means

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "graph/eval.h"
 #include "prismd/replay/measured.h"
 
 #define US 1000
@@ -126,7 +127,7 @@ static void go_through(struct measured *x, const struct gone_through *passes, ui
     int64_t t = MS;
     uint32_t index = 0;
     for (uint32_t p = 0; p < n; p++) {
-        struct msg_node comm = {.index = index, .kind = GRAPH_COMM, .ordinal = p, .enter_ns = t - 100 * US, .leave_ns = t - 200 * US};
+        struct msg_node comm = {.index = index, .kind = GRAPH_COMM, .ordinal = p, .enter_ns = t - 200 * US, .leave_ns = t - 300 * US};
         struct msg_time begin = {.index = index++, .pre_ns = t, .post_ns = t + 90 * MS};
         measured_node(x, &comm, p);
         if (!passes[p].untimed)
@@ -208,11 +209,150 @@ static void test_passes_without_times(void **state)
     graph_destroy(g);
 }
 
+/* --- a program that the host bounds, on a machine whose launches and wake-ups take time --- */
+
+#define LAUNCH (12 * US) /* until an idle stream has what it is given */
+#define WAKE   (9 * US)  /* until a thread that waits knows */
+
+struct machine {
+    struct graph *graph;
+    struct msg_node sent[2000];
+    struct msg_time times[2000]; /* by node */
+    uint32_t n;
+    int64_t now, left, stream; /* the thread's time, when it returned from its last call, the stream's end */
+    int64_t mark;              /* what setting a mark for a wait costs the thread */
+    uint64_t seed;
+};
+
+static int64_t any_of(struct machine *m, int64_t n)
+{
+    m->seed = m->seed * 6364136223846793005u + 1442695040888963407u;
+    return (int64_t)((m->seed >> 33) % (uint64_t)n);
+}
+
+static int64_t device_from(const struct machine *m)
+{
+    return m->stream > m->now + LAUNCH ? m->stream : m->now + LAUNCH;
+}
+
+static void send(struct machine *m, uint8_t kind, uint32_t dep, int64_t leave, int64_t pre)
+{
+    struct graph_node n = {.kind = kind, .dep = dep ? m->n + 1 - dep : 0};
+    assert_int_equal(graph_add_node(m->graph, 0, &n, NULL, 0), 0);
+    m->sent[m->n] = (struct msg_node){.index = m->n, .kind = kind, .dep = dep, .enter_ns = m->now, .leave_ns = leave};
+    m->times[m->n] = (struct msg_time){.index = m->n, .pre_ns = pre, .post_ns = pre};
+    m->n++;
+}
+
+static void launch(struct machine *m)
+{
+    m->now += any_of(m, 100 * US);
+    m->stream = device_from(m) + any_of(m, 3) * any_of(m, 200 * US);
+    m->now += any_of(m, 2) * any_of(m, 300 * US);
+}
+
+static void record(struct machine *m)
+{
+    m->stream = device_from(m);
+    send(m, GRAPH_RECORD, 0, m->left, m->stream);
+    m->left = m->now;
+}
+
+/* A copy to the host that lasts `copy`; 0: none, for the stream alone. */
+static void wait_for_it(struct machine *m, int64_t copy)
+{
+    int64_t marked = device_from(m), entered = m->now;
+    send(m, GRAPH_RECORD, 0, m->left, marked);
+    uint32_t mark = m->n, sync = m->n;
+    send(m, GRAPH_SYNC, mark, entered, 0);
+    int64_t began = m->now += m->mark;
+    m->stream = marked;
+    m->now = (copy ? device_from(m) : m->stream > m->now ? m->stream : m->now) + copy + WAKE;
+    m->sent[sync].enter_ns = entered;
+    m->stream = m->now;
+    send(m, GRAPH_JOIN, 0, began, m->now + LAUNCH);
+    m->left = m->now;
+}
+
+static struct machine *run_program(uint64_t seed, int64_t mark)
+{
+    struct machine *m = calloc(1, sizeof *m);
+    assert_non_null(m);
+    *m = (struct machine){.graph = graph_create(1, 1), .now = MS, .mark = mark, .seed = seed};
+    record(m);
+    m->now += MS; /* the first node's launch is in front of everything */
+    for (int step = 0; step < 400; step++)
+        switch (any_of(m, 4)) {
+        case 0: record(m); break;
+        case 1: wait_for_it(m, any_of(m, 2) * any_of(m, 40 * US)); break;
+        default: launch(m);
+        }
+    wait_for_it(m, 0);
+    struct measured *x = measured_create(&m->graph->ranks[0]);
+    for (uint32_t i = 0; i < m->n; i++)
+        measured_node(x, &m->sent[i], 0);
+    measured_times(x, m->times, m->n);
+    measured_to_works(x, m->graph, 0);
+    measured_destroy(x);
+    return m;
+}
+
+/* The graph's arithmetic of what was measured gives the times that were measured; the last node's end. tolerance: of all, in ns. */
+static int64_t play_again(const struct machine *m, int64_t tolerance)
+{
+    struct graph_eval *e = graph_eval(m->graph, &(struct graph_eval_ops){0}, &(struct graph_eval_options){.keep_times = true}, NULL);
+    assert_non_null(e);
+    const struct graph_times *t = graph_eval_times(e, 0);
+    for (uint32_t i = 1; i < m->n; i++) {
+        int64_t there = m->sent[i].kind == GRAPH_RECORD ? m->times[i].pre_ns : m->sent[i].kind == GRAPH_JOIN ? m->sent[i].enter_ns : 0;
+        int64_t off = t[i].end_ns + MS - there;
+        if (there && (off < -tolerance || off > tolerance))
+            fail_msg("node %u (kind %u): off by %lld ns", i, m->sent[i].kind, (long long)off);
+    }
+    int64_t end = t[m->n - 1].end_ns;
+    graph_eval_destroy(e);
+    return end;
+}
+
+static void free_machine(struct machine *m)
+{
+    graph_destroy(m->graph);
+    free(m);
+}
+
+static void test_launches_and_wake_ups(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 200; seed++) {
+        struct machine *m = run_program(seed, 0);
+        play_again(m, US);
+        free_machine(m);
+    }
+}
+
+/* What Prism's marks cost is not the program's: over many programs, the ends are those of the same programs without them. */
+static void test_marks_cost_nothing(void **state)
+{
+    int64_t cost = 0, left = 0;
+    (void)state;
+    for (uint64_t seed = 0; seed < 200; seed++) {
+        struct machine *m = run_program(seed, 0), *marked = run_program(seed, 6 * US);
+        cost += marked->now - m->now;
+        left += play_again(marked, MS) - play_again(m, US);
+        free_machine(m);
+        free_machine(marked);
+    }
+    assert_true(cost > 0);
+    if (left > cost / 5 || left < -cost / 5)
+        fail_msg("%lld ns of %lld that marks cost are left", (long long)left, (long long)cost);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_host_ahead), cmocka_unit_test(test_idle),
                                        cmocka_unit_test(test_passes), cmocka_unit_test(test_a_node_of_some_passes),
                                        cmocka_unit_test(test_a_node_of_no_pass), cmocka_unit_test(test_passes_without_times),
-                                       cmocka_unit_test(test_late_now_and_then), cmocka_unit_test(test_kernels_after_idleness)};
+                                       cmocka_unit_test(test_late_now_and_then), cmocka_unit_test(test_kernels_after_idleness),
+                                       cmocka_unit_test(test_launches_and_wake_ups), cmocka_unit_test(test_marks_cost_nothing)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

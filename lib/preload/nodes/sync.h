@@ -13,6 +13,7 @@ struct sync {
     uint32_t n;
     uint32_t records[SYNC_MAX]; /* nodes waited for, index + 1 */
     const void *copied;         /* calibration: what a call that does not wait copies; else NULL */
+    int64_t began_ns;           /* with n: the real call's beginning */
 };
 
 /* Before the real call: what it waits for. Take and release session_lock. */
