@@ -253,6 +253,30 @@ static void a_delayed_rank_opens_later(void **state)
     pthread_mutex_unlock(&f->daemon.lock);
 }
 
+/* Who has kept the lock opens what has become due meanwhile, and nothing else. */
+static void the_lock_holder_opens_what_is_due(void **state)
+{
+    struct fixture *f = *state;
+    struct group *g[2];
+    pthread_mutex_lock(&f->daemon.lock);
+    for (uint32_t i = 0; i < 2; i++) {
+        g[i] = add(f, i, 0, i);
+        arrive(f, i, i);
+    }
+    wait_for(f, &seen.narrived, 2);
+    int64_t due = clock_now_ns() + 20000000;
+    watch_open_at(f->daemon.watch, g[0], due);
+    watch_open_at(f->daemon.watch, g[1], due + 200000000);
+    watch_open_due(f->daemon.watch);
+    assert_int_equal(seen.nopened, 0);
+    clock_sleep_until_ns(due);
+    watch_open_due(f->daemon.watch);
+    assert_int_equal(seen.nopened, 1);
+    assert_int_equal(seen.opened[0], 0);
+    wait_for(f, &seen.nopened, 2);
+    pthread_mutex_unlock(&f->daemon.lock);
+}
+
 /* Words are raised in the order of their times, never lowered, and not at all once dropped. */
 static void words_are_raised_in_time(void **state)
 {
@@ -446,6 +470,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_stream_arrives_in_order, make, unmake),
         cmocka_unit_test_setup_teardown(early_ones_arrive_at_any_time, make, unmake),
         cmocka_unit_test_setup_teardown(gates_open_at_their_times, make, unmake),
+        cmocka_unit_test_setup_teardown(the_lock_holder_opens_what_is_due, make, unmake),
         cmocka_unit_test_setup_teardown(a_delayed_rank_opens_later, make, unmake),
         cmocka_unit_test_setup_teardown(words_are_raised_in_time, make, unmake),
         cmocka_unit_test_setup_teardown(writers_need_not_wake, make, unmake),

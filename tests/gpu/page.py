@@ -118,6 +118,17 @@ def switch(stage):
             *table(["program", "out GB/s", "of plain", "in GB/s", "of plain", "times cuCheckpointProcess out", "in", ""], rows)]
 
 
+def clocks(rows):
+    """The devices' clocks during steps (harness/clocks.py): a line a program."""
+    lines = []
+    for r in rows:
+        seen = [f"{name} {c['sm_mhz_mean']:.0f} MHz, {percent(c['power_capped'], 0)} of the samples at the power limit, {c['watts_mean']:.0f} W"
+                for name, c in (r.get("clocks") or {}).items() if c]
+        if seen:
+            lines.append(f"* {r['program']}, clocks while busy: {'; '.join(seen)}")
+    return [*lines, ""] if lines else []
+
+
 def timing(stage):
     rows = []
     for r in stage["rows"]:
@@ -131,7 +142,7 @@ def timing(stage):
             "Ranks that never compute at the same time, in full on the one GPU (twice) and emulated (twice). Medians after the first "
             "iterations; p5 – p95 beside them.", "",
             *table(["program", "world", "iterations", "full ms", "run to run", "p5 – p95", "emulated ms", "p5 – p95", "error", "memory"],
-                   rows), *failures(stage["rows"])]
+                   rows), *clocks(stage["rows"]), *failures(stage["rows"])]
 
 
 def larger(stage):

@@ -5,6 +5,7 @@ import os
 import re
 
 from harness import compare, memory, parse
+from harness.clocks import Clocks
 from harness.functional import possible, step, summary
 from harness.launch import Failed, calibrated_durations, folder_bytes, keep_trace, phase_numbers, read, say
 from harness.programs import STAGING, WORLDS, Program, choose, layout
@@ -13,14 +14,17 @@ WARM = 5
 ERROR_LIMIT, PREDICTION_LIMIT = 0.01, 0.005
 # Captured iterations. Calibration takes the last one several times, and emulation to the program's end: so that is the one that is predicted.
 RECORDED = 6
-# Of a world of thousands of ranks, whose iterations take half a minute to capture.
-RECORDED_WORLD = 5
+# Of a world of thousands of ranks, whose iterations take a quarter of a minute to capture.
+RECORDED_WORLD = 3
 
 TURNS = [
     Program("one", "one", 1, "a world of one rank", ["--size=medium", "--ddp"]),
     # With rests: what two processes that share a GPU cost each other (1.5 ms a change of turns, measured) is little beside them, and the
     # device is as far from its power limit in the full run as in the emulation, which has half of the work.
     Program("turns-2", "turns", 2, "two stages in turns", ["--size=medium", "--layers=16", "--rest=0.1"]),
+    # Without tensor cores and rests: whether a device draws less so is what the clocks beside it show.
+    Program("turns-2-single", "turns", 2, "two stages in turns, single precision",
+            ["--size=medium", "--layers=16", "--batch=2", "--dtype=float32"]),
     Program("turns-3", "turns", 3, "three stages in turns", ["--size=medium", "--layers=18", "--rest=0.1"], sandbox="1"),
 ]
 LARGER = [
@@ -33,7 +37,7 @@ LARGER = [
 
 def new_row(program):
     return {"program": program.name, "about": program.about, "world": program.world, "sandbox": program.sandbox,
-            "arguments": program.arguments, "steps": {}, "comparisons": {}, "failures": []}
+            "arguments": program.arguments, "steps": {}, "comparisons": {}, "failures": [], "clocks": {}}
 
 
 def calibrated_values(logs):
@@ -55,9 +59,11 @@ def emulate_twice(launcher, row, program, count, arguments=(), per_node=8, measu
     steps = [("capture", "capture", 0), ("calibrate", "calibrate", 1)] if measured else []
     steps += [("emulate-1", "emulate" if measured else "auto", 0), ("emulate-2", "emulate", 0)]
     for name, phase, assistants in steps:
-        got = step(row, name, lambda p=phase, n=name, a=assistants: launcher.prism(
-            argv, f"{program.name}-{n}", 480, program.world, trace, p, program.sandbox, a, program.environment,
-            arguments=[f"--iterations={recorded}", *arguments] if p != "emulate" or not measured else arguments, per_node=per_node))
+        with Clocks(launcher) as clocks:
+            got = step(row, name, lambda p=phase, n=name, a=assistants: launcher.prism(
+                argv, f"{program.name}-{n}", 480, program.world, trace, p, program.sandbox, a, program.environment,
+                arguments=[f"--iterations={recorded}", *arguments] if p != "emulate" or not measured else arguments, per_node=per_node))
+        row["clocks"][name] = clocks.summary
         if not got:
             break
         if name == "calibrate":
@@ -82,8 +88,10 @@ def timing(launcher, result):
         result["rows"].append(row)
         for n in (1, 2):
             argv = program.argv(launcher, iterations=count)
-            got = step(row, f"full-{n}", lambda a=argv, m=n: launcher.ranks(a, program.world, f"{program.name}-full-{m}", 120,
-                                                                            program.environment))
+            with Clocks(launcher) as clocks:
+                got = step(row, f"full-{n}", lambda a=argv, m=n: launcher.ranks(a, program.world, f"{program.name}-full-{m}", 120,
+                                                                                program.environment))
+            row["clocks"][f"full-{n}"] = clocks.summary
             if got:
                 full.append(parse.complete(parse.read(got["text"]), range(program.world), count))
         # The full run's ranks are hosts of their own, so that real NCCL lets them share the GPU: nodes of one GPU, here too.
@@ -108,7 +116,7 @@ def timing(launcher, result):
             if row["memory"]["equal"] is False:
                 row["failures"].append(f"max_memory_allocated differs: {row['memory']['bytes']}")
         row["passed"] = not row["failures"] and len(runs) == 2
-        say(summary(row) + f"\n    {[round(100 * t['error'], 3) for t in row.get('times', [])]} %")
+        say(summary(row) + f"\n    {[round(100 * t['error'], 3) for t in row.get('times', [])]} %, clocks {row['clocks']}")
     result["passed"] = bool(result["rows"]) and all(r["passed"] for r in result["rows"])
 
 

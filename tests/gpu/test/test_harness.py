@@ -10,7 +10,7 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from harness import compare, files, memory, parse, timing  # noqa: E402
+from harness import clocks, compare, files, memory, parse, timing  # noqa: E402
 from harness.autopsy import autopsy  # noqa: E402
 from harness.programs import Program  # noqa: E402
 from harness.tree import Tree, zombies  # noqa: E402
@@ -23,6 +23,17 @@ def line(rank, iteration, loss, seconds=0.5):
 OUTPUT = "\n".join(["warning: something", *(line(r, i, 7.0 - i / 8 + r / 64) for r in range(2) for i in range(3)),
                     "rank 0 max_memory_allocated 1000", "rank 1 max_memory_allocated 2000", "rank 0 device_used 1.5e+09",
                     "rank 0 versions torch 2.11.0 nccl 2.28.9"])
+
+
+class ClocksOfDevices(unittest.TestCase):
+    def test_busy_samples(self):
+        lines = ["1980, 650.10, 0x0000000000000000\n", "1965, 690.00, 0x0000000000000004\n", "345, 80.00, 0x0000000000000001\n", "[N/A], x\n", "19"]
+        got = clocks.summary(lines)
+        self.assertEqual((got["samples"], got["sm_mhz_mean"], got["power_capped"]), (2, 1972.5, 0.5))
+
+    def test_none_busy(self):
+        self.assertIsNone(clocks.summary(["345, 80.00, 0x1\n"]))
+        self.assertIsNone(clocks.summary([]))
 
 
 class Parse(unittest.TestCase):
