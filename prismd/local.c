@@ -12,6 +12,7 @@
 #include <event2/event.h>
 
 #include "common/clock.h"
+#include "common/cores.h"
 #include "common/file.h"
 #include "common/log.h"
 #include "prismd/report/accounting.h"
@@ -41,6 +42,9 @@
 
 #define GRACE_SECONDS 3 /* between the polite signal and SIGKILL */
 #define TAIL_BYTES    4096
+
+/* Cores that a live rank wants: its host thread, and the driver's or the program's others. */
+#define RANK_CORES 2
 
 static struct {
     struct event *child, *interrupt, *terminate, *hangup, *wake, *kill_timer, *tick;
@@ -298,6 +302,18 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
         finish_if_over(d);
     }
     pthread_mutex_unlock(&d->lock);
+}
+
+/* Where the watch thread spins and there are cores for it, so does this one: to sleep and be woken takes the announcement of an operation
+ * longer than the operation itself may last (50 to 100 us on a virtual machine). Until someone breaks it off. */
+int local_handle_events(struct daemon *d)
+{
+    int rc = 0;
+    do {
+        bool spin = watch_spins(d->watch) && cores_usable() >= 2 + RANK_CORES * d->here;
+        rc = event_base_loop(d->base, spin ? EVLOOP_NONBLOCK : EVLOOP_ONCE);
+    } while (!rc && !event_base_got_break(d->base));
+    return rc;
 }
 
 int local_init(struct daemon *d, struct prism_error *err)

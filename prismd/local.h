@@ -16,6 +16,9 @@ struct local_phase {
 int local_init(struct daemon *d, struct prism_error *err);
 void local_fini(struct daemon *d);
 
+/* Events until someone breaks the loop off: as event_base_dispatch, but that the thread may spin. */
+int local_handle_events(struct daemon *d);
+
 /* done is called (lock held, main thread) when every local rank has ended and the phase's state has been wound up;
  * result is what this node has to tell the coordinator (phases.c knows the form). */
 typedef void (*local_done)(struct daemon *d, const struct bytes *result);

@@ -143,7 +143,7 @@ static void on_quit(struct daemon *d, uint32_t from, struct bytes_reader *b)
 static int follow(struct daemon *d)
 {
     while (!lead.quit) {
-        event_base_dispatch(d->base);
+        local_handle_events(d);
         if (link_coordinator_lost(d) && !d->ops)
             break;
     }
@@ -227,7 +227,7 @@ static int run_phase(struct daemon *d, enum msg_phase kind, enum msg_transport t
     bytes_free(&b);
     pthread_mutex_unlock(&d->lock);
     while (lead.done + link_lost(d) < d->conf->nodes || d->ops)
-        if (event_base_dispatch(d->base) < 0)
+        if (local_handle_events(d) < 0)
             break;
     if (kind != PHASE_CAPTURE)
         scratch_end(d, kind);

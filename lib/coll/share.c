@@ -1,9 +1,10 @@
 #include "coll/share.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <string.h>
+
+#include "common/cores.h"
 
 #define THREADS ((uint64_t)16)
 /* What a thread is worth starting for, some milliseconds; what stays in the cache while it is copied to all places. */
@@ -24,17 +25,11 @@ static void *run(void *share)
     return NULL;
 }
 
-static uint64_t processors(void)
-{
-    cpu_set_t set;
-    return sched_getaffinity(0, sizeof set, &set) ? 1 : (uint64_t)CPU_COUNT(&set);
-}
-
 void coll_share(uint64_t count, uint64_t block, uint64_t work, void (*f)(const void *arg, uint64_t from, uint64_t to), const void *arg)
 {
     struct share shares[THREADS];
     sigset_t all, before;
-    uint64_t most = work > 1 ? processors() : 1, n = work < most ? work : most, started = 0;
+    uint64_t most = work > 1 ? cores_usable() : 1, n = work < most ? work : most, started = 0;
     n = n > THREADS ? THREADS : n;
     if (n < 2) {
         f(arg, 0, count);

@@ -1,8 +1,8 @@
 #include "graph/eval.h"
 
 #include <stdlib.h>
-#include <unistd.h>
 
+#include "common/cores.h"
 #include "graph/eval_private.h"
 #include "graph/validate.h"
 
@@ -11,8 +11,7 @@
 static uint32_t count_threads(const struct graph *g, uint32_t wanted)
 {
     uint64_t nodes = 0;
-    long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    uint64_t n = wanted ? wanted : processors > 0 ? (uint64_t)processors : 1;
+    uint64_t n = wanted ? wanted : cores_usable();
     for (uint32_t i = 0; i < g->world; i++)
         nodes += g->ranks[i].nnodes;
     if (!wanted && n > nodes / NODES_A_THREAD)

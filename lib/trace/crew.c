@@ -1,9 +1,10 @@
 #include "trace/crew.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
+
+#include "common/cores.h"
 
 #define THREADS 16
 
@@ -96,8 +97,7 @@ static void *run(void *crew)
 
 static int threads(int asked)
 {
-    cpu_set_t set;
-    int n = asked ? asked : sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set) - 1;
+    int n = asked ? asked : (int)cores_usable() - 1;
     return n < 1 ? 1 : n > THREADS ? THREADS : n;
 }
 

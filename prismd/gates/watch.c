@@ -45,6 +45,7 @@ struct watch {
     bool writers_wake;
     bool cannot_wait;  /* the kernel has no FUTEX_WAITV */
     uint32_t spinning; /* atomic: the thread reads arrive words without the lock */
+    uint32_t spins;    /* atomic: it spins between looks, and does not sleep */
     struct group **heads; /* groups that can arrive next */
     size_t nheads, heads_cap;
     struct group **due; /* binary heap by open_at_ns */
@@ -379,7 +380,9 @@ static void wait_for_change(struct watch *w, uint32_t bell, int64_t deadline_ns)
                 return;
             waiters[n++] = (struct futex_waitv){.val = seen, .uaddr = (uintptr_t)word, .flags = FUTEX_32};
         }
-    if (w->spins_allowed && !is_woken(w) && w->silent >= SILENT_ARRIVALS && w->nheads)
+    bool spins = w->spins_allowed && !is_woken(w) && w->silent >= SILENT_ARRIVALS;
+    __atomic_store_n(&w->spins, spins, __ATOMIC_RELAXED);
+    if (spins && w->nheads)
         spin_on(w, waiters, n, deadline_ns);
     else
         sleep_on(w, waiters, n, deadline_ns);
@@ -460,7 +463,13 @@ void watch_set_poll(struct watch *w, int64_t poll_ns, bool spin)
     w->spins_allowed = spin;
     w->writers_wake = false;
     w->silent = 0;
+    __atomic_store_n(&w->spins, false, __ATOMIC_RELAXED);
     ring(w);
+}
+
+bool watch_spins(const struct watch *w)
+{
+    return __atomic_load_n(&w->spins, __ATOMIC_RELAXED);
 }
 
 void watch_writers_wake(struct watch *w)

@@ -20,6 +20,9 @@ void watch_set_poll(struct watch *w, int64_t poll_ns, bool spin);
  * machine arrivals may seem to come without wake-ups. With the lock held. */
 void watch_writers_wake(struct watch *w);
 
+/* Whether it spins now. Needs no lock. */
+bool watch_spins(const struct watch *w);
+
 /* There is something to look at (phase_ops.look). Needs no lock. */
 void watch_ring(struct watch *w);
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/cores.h"
 #include "common/log.h"
 #include "prismd/mover/gpu.h"
 #include "prismd/mover/spill.h"
@@ -226,7 +227,7 @@ static void begin_thread(void *(*run)(void *))
 
 void store_begin(uint64_t limit)
 {
-    long cores = sysconf(_SC_NPROCESSORS_ONLN) / 4;
+    uint32_t cores = cores_usable() / 4;
     limit_units = limit / UNIT_BYTES;
     if (limit_units > SLAB_UNITS)
         limit_units -= limit_units % SLAB_UNITS;
@@ -234,6 +235,6 @@ void store_begin(uint64_t limit)
     if (!slabs)
         abort();
     begin_thread(keeper);
-    for (long i = 0; i < PINNERS && (!i || i < cores); i++)
+    for (uint32_t i = 0; i < PINNERS && (!i || i < cores); i++)
         begin_thread(pinner);
 }
