@@ -5,6 +5,18 @@ MAKEFLAGS += --no-builtin-rules
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 
+# `make deps all`: what the packages bring is looked up while this file is read, so the rest is a make of its own, after them.
+AFTER_DEPS := $(if $(filter deps,$(MAKECMDGOALS)),$(filter-out deps,$(MAKECMDGOALS)))
+ifneq ($(AFTER_DEPS),)
+.PHONY: deps $(AFTER_DEPS)
+deps:
+	@contrib/deps.sh
+$(firstword $(AFTER_DEPS)): deps
+	@+$(MAKE) --no-print-directory $(AFTER_DEPS)
+$(filter-out $(firstword $(AFTER_DEPS)),$(AFTER_DEPS)): $(firstword $(AFTER_DEPS))
+	@:
+else
+
 VERSION  := 0.1.0
 JOBS     ?= $(shell nproc)
 CC       ?= gcc
@@ -194,3 +206,5 @@ Q := @
 endif
 
 -include $(shell find $(OBJ) -name '*.d' 2>/dev/null)
+
+endif # AFTER_DEPS

@@ -80,3 +80,11 @@ E
     [ "$status" -eq 0 ]
     says "contrib/deps.sh --install munge"
 }
+
+@test "make deps and something else: the rest is read after the packages are there, however many jobs" {
+    cd "$PRISM_SOURCE"
+    run env -u MAKEFLAGS -u MAKELEVEL make -n -j4 print-BIN deps help
+    [ "$status" -eq 0 ]
+    [ "${lines[0]}" = contrib/deps.sh ]
+    [[ ${lines[1]} == *"--no-print-directory print-BIN help" ]]
+}
