@@ -304,16 +304,25 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     pthread_mutex_unlock(&d->lock);
 }
 
-/* Where the watch thread spins and there are cores for it, so does this one: to sleep and be woken takes the announcement of an operation
- * longer than the operation itself may last (50 to 100 us on a virtual machine). Until someone breaks it off. */
+/* Where the watch thread spins all the time, so does this one: to sleep and be woken takes the announcement of an operation longer than
+ * the operation itself may last (50 to 100 us on a virtual machine). */
 int local_handle_events(struct daemon *d)
 {
     int rc = 0;
-    do {
-        bool spin = watch_spins(d->watch) && cores_usable() >= 2 + RANK_CORES * d->here;
-        rc = event_base_loop(d->base, spin ? EVLOOP_NONBLOCK : EVLOOP_ONCE);
-    } while (!rc && !event_base_got_break(d->base));
+    do
+        rc = event_base_loop(d->base, watch_spins(d->watch) ? EVLOOP_NONBLOCK : EVLOOP_ONCE);
+    while (!rc && !event_base_got_break(d->base));
     return rc;
+}
+
+/* For time to be right there are two threads that spin, if there are cores for them. */
+static void set_watch(struct daemon *d)
+{
+    enum watch_spin spin = cores_usable() >= 2 + RANK_CORES * d->here ? WATCH_SPINS : WATCH_SPINS_AT_GATES;
+    if (d->phase == PHASE_CAPTURE)
+        watch_set_poll(d->watch, 1000000, WATCH_SLEEPS);
+    else
+        watch_set_poll(d->watch, 250000, spin);
 }
 
 int local_init(struct daemon *d, struct prism_error *err)
@@ -393,7 +402,7 @@ void local_begin(struct daemon *d, const struct local_phase *p, local_done done)
     d->ops = p->kind == PHASE_CAPTURE ? &capture_ops : &emulate_ops;
     tasks_begin(d);
     make_ranks(d, p);
-    watch_set_poll(d->watch, p->kind == PHASE_CAPTURE ? 1000000 : 250000, p->kind != PHASE_CAPTURE);
+    set_watch(d);
     sched_begin(d, p->kind == PHASE_CAPTURE ? d->conf->runnable : 0);
     stall_begin(d);
     hang_begin(d);

@@ -40,12 +40,12 @@ struct watch {
     bool sleeping;     /* only then does the bell need to wake */
     uint32_t doorbell; /* futex: bumped when there is something new to look at */
     uint32_t silent;   /* arrivals that a sleep's time-out found, in a row */
-    enum { NOT_SLEPT, WOKEN, TIMED_OUT } slept; /* how the sleep before this look ended */
-    bool spins_allowed;
+    enum { NOT_SLEPT, WOKEN, TIMED_OUT } slept; /* how the sleep before this look ended; by the doorbell, it says nothing of writers */
+    enum watch_spin spin;
     bool writers_wake;
     bool cannot_wait;  /* the kernel has no FUTEX_WAITV */
     uint32_t spinning; /* atomic: the thread reads arrive words without the lock */
-    uint32_t spins;    /* atomic: it spins between looks, and does not sleep */
+    uint32_t spins;    /* atomic: it spins all the time */
     struct group **heads; /* groups that can arrive next */
     size_t nheads, heads_cap;
     struct group **due; /* binary heap by open_at_ns */
@@ -348,7 +348,7 @@ static void sleep_on(struct watch *w, struct futex_waitv *waiters, unsigned n, i
     pthread_mutex_lock(&w->daemon->lock);
     w->sleeping = false;
     w->cannot_wait |= cannot;
-    w->slept = rc >= 0 ? WOKEN : timed_out ? TIMED_OUT : NOT_SLEPT;
+    w->slept = rc > 0 ? WOKEN : timed_out ? TIMED_OUT : NOT_SLEPT; /* rc: which of the words */
 }
 
 /* A GPU's write wakes nobody. The words stay mapped while `spinning` is set: watch_drop_rank waits for that. */
@@ -380,9 +380,10 @@ static void wait_for_change(struct watch *w, uint32_t bell, int64_t deadline_ns)
                 return;
             waiters[n++] = (struct futex_waitv){.val = seen, .uaddr = (uintptr_t)word, .flags = FUTEX_32};
         }
-    bool spins = w->spins_allowed && !is_woken(w) && w->silent >= SILENT_ARRIVALS;
-    __atomic_store_n(&w->spins, spins, __ATOMIC_RELAXED);
-    if (spins && w->nheads)
+    bool silent = w->spin && !is_woken(w) && w->silent >= SILENT_ARRIVALS;
+    bool always = silent && w->spin == WATCH_SPINS && (w->nheads || w->ndue || w->daemon->live);
+    __atomic_store_n(&w->spins, always, __ATOMIC_RELAXED);
+    if (always || (silent && w->nheads))
         spin_on(w, waiters, n, deadline_ns);
     else
         sleep_on(w, waiters, n, deadline_ns);
@@ -456,11 +457,11 @@ struct watch *watch_create(struct daemon *d)
     return w;
 }
 
-void watch_set_poll(struct watch *w, int64_t poll_ns, bool spin)
+void watch_set_poll(struct watch *w, int64_t poll_ns, enum watch_spin spin)
 {
     w->poll_ns = w->all_poll_ns = poll_ns;
     w->look_at_all_ns = 0;
-    w->spins_allowed = spin;
+    w->spin = spin;
     w->writers_wake = false;
     w->silent = 0;
     __atomic_store_n(&w->spins, false, __ATOMIC_RELAXED);

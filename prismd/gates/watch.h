@@ -12,15 +12,18 @@
 
 struct watch *watch_create(struct daemon *d);
 void watch_destroy(struct watch *w); /* joins the thread; NULL is fine; call without the lock */
-/* Interval of the look for writers that do not wake. spin: once arrivals come without wake-ups (the writer is a GPU), look all the
- * time instead: a core for microseconds of precision, for calibration and emulation. With the lock held. */
-void watch_set_poll(struct watch *w, int64_t poll_ns, bool spin);
+/* What the thread does once arrivals come without wake-ups (the writer is a GPU), for microseconds of precision: looks every poll_ns all
+ * the same; spins while a stream may arrive; spins as long as a rank lives here, so that it is awake when something is announced, and when
+ * a gate is due. */
+enum watch_spin { WATCH_SLEEPS, WATCH_SPINS_AT_GATES, WATCH_SPINS };
+/* Interval of the look for writers that do not wake. With the lock held. */
+void watch_set_poll(struct watch *w, int64_t poll_ns, enum watch_spin spin);
 
 /* Until the next watch_set_poll: writers are software GPUs, which wake. Looks are then for nothing, and few; nothing is spun for: on a busy
  * machine arrivals may seem to come without wake-ups. With the lock held. */
 void watch_writers_wake(struct watch *w);
 
-/* Whether it spins now. Needs no lock. */
+/* Whether it spins all the time now (WATCH_SPINS). Needs no lock. */
 bool watch_spins(const struct watch *w);
 
 /* There is something to look at (phase_ops.look). Needs no lock. */

@@ -310,7 +310,7 @@ static void writers_need_not_wake(void **state)
 {
     struct fixture *f = *state;
     pthread_mutex_lock(&f->daemon.lock);
-    watch_set_poll(f->daemon.watch, 1000000, false);
+    watch_set_poll(f->daemon.watch, 1000000, WATCH_SLEEPS);
     add(f, 0, 0, 0);
     let_it_look(f);
     assert_int_equal(seen.narrived, 0);
@@ -324,7 +324,7 @@ static void silent_writers_are_watched_by_spinning(void **state)
 {
     struct fixture *f = *state;
     pthread_mutex_lock(&f->daemon.lock);
-    watch_set_poll(f->daemon.watch, 1000000, true);
+    watch_set_poll(f->daemon.watch, 1000000, WATCH_SPINS_AT_GATES);
     for (uint32_t i = 0; i < 8; i++) {
         add(f, 0, i, i);
         add(f, 1, i, i);
@@ -334,6 +334,42 @@ static void silent_writers_are_watched_by_spinning(void **state)
     }
     watch_drop_rank(f->daemon.watch, &f->ranks[1]);
     assert_null(f->ranks[1].groups);
+    pthread_mutex_unlock(&f->daemon.lock);
+}
+
+/* Announcements wake the thread, which says nothing of the writers; and while a rank lives it spins without a gate, too. */
+static void announcements_are_no_wake_ups(void **state)
+{
+    struct fixture *f = *state;
+    pthread_mutex_lock(&f->daemon.lock);
+    f->daemon.live = 1;
+    watch_set_poll(f->daemon.watch, 1000000, WATCH_SPINS);
+    assert_false(watch_spins(f->daemon.watch));
+    uint32_t n = 0;
+    for (; n < 40 && !watch_spins(f->daemon.watch); n++) { /* found by looks, if the machine is not too busy */
+        add(f, 0, 0, n);
+        let_it_look(f);
+        __atomic_store_n(&slot(f, 0, n)->arrive, f->generation, __ATOMIC_RELEASE);
+        wait_for(f, &seen.narrived, n + 1);
+        watch_open_at(f->daemon.watch, f->ranks[0].streams[0], 0);
+        wait_for(f, &seen.nopened, n + 1);
+        let_it_look(f);
+    }
+    assert_true(watch_spins(f->daemon.watch));
+    for (uint32_t i = 0; i < 10; i++, n++) { /* there already when they are announced */
+        __atomic_store_n(&slot(f, 0, n)->arrive, f->generation, __ATOMIC_RELEASE);
+        add(f, 0, 0, n);
+        wait_for(f, &seen.narrived, n + 1);
+        watch_open_at(f->daemon.watch, f->ranks[0].streams[0], 0);
+        wait_for(f, &seen.nopened, n + 1);
+        let_it_look(f);
+        assert_true(watch_spins(f->daemon.watch));
+    }
+    f->daemon.live = 0;
+    add(f, 1, 0, n);
+    watch_drop_rank(f->daemon.watch, &f->ranks[1]);
+    while (watch_spins(f->daemon.watch))
+        let_it_look(f);
     pthread_mutex_unlock(&f->daemon.lock);
 }
 
@@ -353,7 +389,7 @@ static void writers_that_wake_are_slept_for(void **state)
     counting.look = count_look;
     pthread_mutex_lock(&f->daemon.lock);
     f->daemon.ops = &counting;
-    watch_set_poll(f->daemon.watch, 100000, true);
+    watch_set_poll(f->daemon.watch, 100000, WATCH_SPINS);
     watch_writers_wake(f->daemon.watch);
     for (uint32_t i = 0; i < 4; i++) {
         add(f, 0, i, i);
@@ -391,7 +427,7 @@ static void silent_writers_with_a_board(void **state)
     assert_int_equal(board_create(&f->daemon, &err), 0);
     struct board *b = mmap(NULL, board_size(BOARD_LEAST), PROT_READ | PROT_WRITE, MAP_SHARED, board_fd(&f->daemon), 0);
     assert_ptr_not_equal(b, MAP_FAILED);
-    watch_set_poll(f->daemon.watch, 1000000, false);
+    watch_set_poll(f->daemon.watch, 1000000, WATCH_SLEEPS);
     int64_t begin = clock_now_ns();
     for (uint32_t i = 0; i < 40; i++) {
         add(f, 0, i, i);
@@ -412,7 +448,7 @@ static void many_streams_are_watched(void **state)
 {
     struct fixture *f = *state;
     pthread_mutex_lock(&f->daemon.lock);
-    watch_set_poll(f->daemon.watch, 1000000, false);
+    watch_set_poll(f->daemon.watch, 1000000, WATCH_SLEEPS);
     for (uint32_t i = 0; i < 300; i++)
         add(f, i % 2, i, i);
     for (uint32_t i = 270; i < 290; i++)
@@ -475,6 +511,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(words_are_raised_in_time, make, unmake),
         cmocka_unit_test_setup_teardown(writers_need_not_wake, make, unmake),
         cmocka_unit_test_setup_teardown(silent_writers_are_watched_by_spinning, make, unmake),
+        cmocka_unit_test_setup_teardown(announcements_are_no_wake_ups, make, unmake),
         cmocka_unit_test_setup_teardown(writers_that_wake_are_slept_for, make, unmake),
         cmocka_unit_test_setup_teardown(silent_writers_with_a_board, make, unmake),
         cmocka_unit_test_setup_teardown(many_streams_are_watched, make, unmake),
