@@ -126,7 +126,7 @@ static int64_t host_work_with(struct thread *t, int64_t work, int64_t late)
 static void wait_begins(const struct measured *x, const struct sample *samples, struct thread *t, const struct live_node *l)
 {
     const struct live_node *dep = l->dep && l->dep <= x->n ? &x->nodes[l->dep - 1] : NULL;
-    if (!t->waits)
+    if (!t->waits || t->entered != l->enter) /* a call that no JOIN followed is over, too */
         *t = (struct thread){.ahead = t->ahead, .waits = true, .entered = l->enter};
     if (!dep || dep->pre <= t->seen)
         return;
@@ -135,13 +135,16 @@ static void wait_begins(const struct measured *x, const struct sample *samples, 
 }
 
 /* What a wait lasts when the device has got to what is waited for: the copy itself, if it is one, and until the thread knows. Less what
- * setting the mark has cost, in the thread or on the device. */
+ * setting the mark has cost, in the thread or on the device. The graph's thread is late behind it only by what it was late at both. */
 static int64_t wait_ends(struct thread *t, const struct live_node *l)
 {
-    int64_t from = t->seen > l->began ? t->seen : l->began, ours = l->began - t->entered;
-    bool known = t->waits && t->seen && l->began && l->enter > from;
+    if (!t->waits)
+        return 0;
+    int64_t from = t->seen > l->began ? t->seen : l->began, ours = l->began > t->entered ? l->began - t->entered : 0;
+    int64_t ahead = t->seen > t->entered ? t->entered + t->ahead - t->seen : t->ahead;
+    bool known = t->seen && l->began && l->enter > from;
     int64_t lasts = known ? l->enter - from - (ours < t->marked ? ours : t->marked) : 0;
-    *t = (struct thread){0};
+    *t = (struct thread){.ahead = t->seen && ahead > 0 ? ahead : 0};
     return lasts > 0 ? lasts : 0;
 }
 
@@ -165,8 +168,9 @@ static void take_device(struct sample *s, const struct live_node *l, int64_t *en
 static void take_host(struct sample *s, const struct live_node *l, struct thread *t)
 {
     int64_t work = l->leave && l->enter > l->leave ? l->enter - l->leave : 0;
-    bool late = s->idle == HOST_BOUND && l->pre > l->enter;
-    s->host = l->kind == GRAPH_JOIN ? wait_ends(t, l) + work : host_work_with(t, work, late ? l->pre - l->enter : 0);
+    bool late = s->idle == HOST_BOUND && l->pre > l->enter && l->kind != GRAPH_JOIN;
+    work += l->kind == GRAPH_JOIN ? wait_ends(t, l) : 0;
+    s->host = host_work_with(t, work, late ? l->pre - l->enter : 0);
 }
 
 static struct sample *take_samples(const struct measured *x)

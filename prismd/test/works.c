@@ -274,6 +274,16 @@ static void wait_for_it(struct machine *m, int64_t copy)
     m->left = m->now;
 }
 
+static void measure_program(struct machine *m)
+{
+    struct measured *x = measured_create(&m->graph->ranks[0]);
+    for (uint32_t i = 0; i < m->n; i++)
+        measured_node(x, &m->sent[i], 0);
+    measured_times(x, m->times, m->n);
+    measured_to_works(x, m->graph, 0);
+    measured_destroy(x);
+}
+
 static struct machine *run_program(uint64_t seed, int64_t mark)
 {
     struct machine *m = calloc(1, sizeof *m);
@@ -288,12 +298,7 @@ static struct machine *run_program(uint64_t seed, int64_t mark)
         default: launch(m);
         }
     wait_for_it(m, 0);
-    struct measured *x = measured_create(&m->graph->ranks[0]);
-    for (uint32_t i = 0; i < m->n; i++)
-        measured_node(x, &m->sent[i], 0);
-    measured_times(x, m->times, m->n);
-    measured_to_works(x, m->graph, 0);
-    measured_destroy(x);
+    measure_program(m);
     return m;
 }
 
@@ -347,12 +352,38 @@ static void test_marks_cost_nothing(void **state)
         fail_msg("%lld ns of %lld that marks cost are left", (long long)left, (long long)cost);
 }
 
+/* A record on an idle stream, then a wait for one that is long over: by when the stream gets there no thread goes on later for it. */
+static void test_waits_for_what_is_over(void **state)
+{
+    struct machine *m = calloc(1, sizeof *m);
+    (void)state;
+    assert_non_null(m);
+    *m = (struct machine){.graph = graph_create(1, 1), .now = MS};
+    record(m);
+    m->now += MS;
+    for (int i = 0; i < 100; i++) {
+        record(m);
+        m->now += US;
+        send(m, GRAPH_SYNC, 1, m->left, 0);
+        int64_t began = m->now;
+        m->now += 2 * US;
+        m->stream = device_from(m);
+        send(m, GRAPH_JOIN, 0, began, m->stream);
+        m->left = m->now;
+        m->now += 40 * US;
+    }
+    measure_program(m);
+    play_again(m, LAUNCH);
+    free_machine(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_host_ahead), cmocka_unit_test(test_idle),
                                        cmocka_unit_test(test_passes), cmocka_unit_test(test_a_node_of_some_passes),
                                        cmocka_unit_test(test_a_node_of_no_pass), cmocka_unit_test(test_passes_without_times),
                                        cmocka_unit_test(test_late_now_and_then), cmocka_unit_test(test_kernels_after_idleness),
-                                       cmocka_unit_test(test_launches_and_wake_ups), cmocka_unit_test(test_marks_cost_nothing)};
+                                       cmocka_unit_test(test_launches_and_wake_ups), cmocka_unit_test(test_marks_cost_nothing),
+                                       cmocka_unit_test(test_waits_for_what_is_over)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
