@@ -5,10 +5,13 @@
 #include <sched.h>
 #include <stdint.h>
 
+/* A set of 1,024 is refused by a kernel that can have more: this is 8,192, the most that Linux is built for. */
+#define CORES_SETS 8
+
 static inline uint32_t cores_usable(void)
 {
-    cpu_set_t set;
-    return sched_getaffinity(0, sizeof set, &set) ? 1 : (uint32_t)CPU_COUNT(&set);
+    cpu_set_t sets[CORES_SETS];
+    return sched_getaffinity(0, sizeof sets, sets) ? 1 : (uint32_t)CPU_COUNT_S(sizeof sets, sets);
 }
 
 #endif
