@@ -43,8 +43,8 @@
 #define GRACE_SECONDS 3 /* between the polite signal and SIGKILL */
 #define TAIL_BYTES    4096
 
-/* Cores that a live rank wants: its host thread, and the driver's or the program's others. */
-#define RANK_CORES 2
+/* Cores that a live rank or an assistant wants: its host thread, and the driver's or the program's others. */
+#define PROCESS_CORES 2
 
 static struct {
     struct event *child, *interrupt, *terminate, *hangup, *wake, *kill_timer, *tick;
@@ -318,7 +318,9 @@ int local_handle_events(struct daemon *d)
 /* For time to be right there are two threads that spin, if there are cores for them. */
 static void set_watch(struct daemon *d)
 {
-    enum watch_spin spin = cores_usable() >= 2 + RANK_CORES * d->here ? WATCH_SPINS : WATCH_SPINS_AT_GATES;
+    uint32_t processes = d->here + (d->transport == TRANSPORT_NCCL && d->conf->assistants > 0 ? (uint32_t)d->conf->assistants : 0);
+    uint32_t daemons = link_nodes_here(d); /* share the cores */
+    enum watch_spin spin = cores_usable() >= daemons * (2 + PROCESS_CORES * processes) ? WATCH_SPINS : WATCH_SPINS_AT_GATES;
     if (d->phase == PHASE_CAPTURE)
         watch_set_poll(d->watch, 1000000, WATCH_SLEEPS);
     else

@@ -8,6 +8,7 @@
 
 /* A stream that was idle until the host issued the node shows it arriving this soon after: no work in front of it. */
 #define HOST_BOUND_NS 150000
+#define UNMATCHED_MOST_NS (INT64_C(1) << 60) /* keeps sums of times that are none within their range */
 #define LIKE_MOST     0.1 /* relative difference of a pass's time from the median */
 
 struct live_node {
@@ -91,7 +92,7 @@ void measured_node(struct measured *x, const struct msg_node *m, uint32_t ordina
     if (node >= 0)
         *unmatched = 0;
     else if (leave && m->enter_ns > leave)
-        *unmatched += m->enter_ns - leave;
+        *unmatched = *unmatched + m->enter_ns - leave < UNMATCHED_MOST_NS ? *unmatched + m->enter_ns - leave : UNMATCHED_MOST_NS;
 }
 
 void measured_times(struct measured *x, const struct msg_time *times, uint32_t n)
@@ -135,17 +136,20 @@ static void wait_begins(const struct measured *x, const struct sample *samples, 
 }
 
 /* What a wait lasts when the device has got to what is waited for: the copy itself, if it is one, and until the thread knows. Less what
- * setting the mark has cost, in the thread or on the device. The graph's thread is late behind it only by what it was late at both. */
+ * setting the mark has cost, in the thread or on the device. The graph's thread is late behind it only by what it was late at both; or by as
+ * much as device times are, if the device seems to get there after the thread knew. */
 static int64_t wait_ends(struct thread *t, const struct live_node *l)
 {
     if (!t->waits)
         return 0;
     int64_t from = t->seen > l->began ? t->seen : l->began, ours = l->began > t->entered ? l->began - t->entered : 0;
     int64_t ahead = t->seen > t->entered ? t->entered + t->ahead - t->seen : t->ahead;
-    bool known = t->seen && l->began && l->enter > from;
-    int64_t lasts = known ? l->enter - from - (ours < t->marked ? ours : t->marked) : 0;
+    int64_t lasts = l->enter - from - (ours < t->marked ? ours : t->marked);
+    bool known = t->seen && l->began;
     *t = (struct thread){.ahead = t->seen && ahead > 0 ? ahead : 0};
-    return lasts > 0 ? lasts : 0;
+    if (known && lasts < 0)
+        t->ahead -= lasts;
+    return known && lasts > 0 ? lasts : 0;
 }
 
 static enum idle idle_before(const struct live_node *l, int64_t before)

@@ -35,9 +35,12 @@ class Clocks:
         if not self.process:
             return
         self.process.terminate()
-        self.process.wait()
-        self.thread.join()
-        self.summary = summary(self.lines)
+        try:
+            self.process.wait(5)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+        self.thread.join(5)
+        self.summary = summary(list(self.lines))
 
 
 def summary(lines):
