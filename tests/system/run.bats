@@ -85,10 +85,11 @@ assert len(r["iteration_seconds"]) == 3 and all(s > 0 for s in r["iteration_seco
     compare 8 2 0,2 0 --tp=4 --layers=2 --moe-every=0 --iterations=2
 }
 
-@test "streams that wait at once: 2 and 31 work, 40 are refused in capture" {
+# 31 can wait; the trainer's own communication is one more, at times.
+@test "streams that wait at once: 2 and 30 work, 40 are refused in capture" {
     compare 2 2 0 0 --layers=1 --moe-every=0 --iterations=2 --wait-streams=2
     rm -rf trace
-    compare 2 2 0 0 --layers=1 --moe-every=0 --iterations=2 --wait-streams=31
+    compare 2 2 0 0 --layers=1 --moe-every=0 --iterations=2 --wait-streams=30
     rm -rf trace
     # Full speed: the late rank keeps the others' gates closed long enough for all of them to stand there.
     SOFTGPU_TIME_SCALE=20 run_prism run --emulate=2 --gpus-per-node=2 --trace=trace -- "$moetrain" --layers=1 --moe-every=0 \
