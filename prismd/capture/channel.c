@@ -160,10 +160,13 @@ void channel_send(struct daemon *d, struct group *g, uint32_t part)
     release(s.blob);
 }
 
+/* Only the keys of receives are this node's own. */
 static void look_for_left(struct daemon *d, const struct letter *l)
 {
+    if (!has_left || !l->group)
+        return;
     int from = d->graph->comms[l->key.global].ranks[l->key.from];
-    if (has_left && l->group && has_left[from])
+    if (has_left[from])
         daemon_fail(d, PRISM_EXIT_RANK, "rank %d has ended, but rank %u waits for it in Recv", from, l->group->rank->number);
 }
 

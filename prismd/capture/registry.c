@@ -209,13 +209,21 @@ bool registry_settle(struct daemon *d, bool fail)
     return any;
 }
 
+static void malformed(struct daemon *d, uint32_t from, uint32_t rank)
+{
+    daemon_fail(d, PRISM_EXIT_DAEMON, "malformed message of node %u (rank %u makes a communicator)", from, rank);
+}
+
 static void on_join(struct daemon *d, uint32_t from, struct bytes_reader *b)
 {
-    (void)from;
     const uint8_t *id = bytes_get(b, MSG_UID_LEN);
     uint32_t size = bytes_get_u32(b), place = bytes_get_u32(b), rank = bytes_get_u32(b), comm = bytes_get_u32(b);
     if (b->bad)
         return;
+    if (rank >= d->conf->world) {
+        malformed(d, from, rank);
+        return;
+    }
     if (!size || size > d->conf->world || place >= size) {
         daemon_fail(d, PRISM_EXIT_RANK, "rank %u: ncclCommInitRank with rank %u of %u in a world of %u", rank, place, size,
                     d->conf->world);
@@ -375,7 +383,6 @@ static void make_folded_splits(struct daemon *d, struct pending *p)
 
 static void on_split(struct daemon *d, uint32_t from, struct bytes_reader *b)
 {
-    (void)from;
     struct member m = {.joined = true};
     uint8_t id[MSG_UID_LEN] = {0};
     uint32_t parent = bytes_get_u32(b), split = bytes_get_u32(b);
@@ -387,6 +394,10 @@ static void on_split(struct daemon *d, uint32_t from, struct bytes_reader *b)
     m.parent_rank = (int32_t)place;
     if (b->bad || parent >= d->graph->ncomms || place >= d->graph->comms[parent].size)
         return;
+    if (d->graph->comms[parent].ranks[place] != (int32_t)m.rank) {
+        malformed(d, from, m.rank);
+        return;
+    }
     memcpy(id, &parent, sizeof parent);
     memcpy(id + sizeof parent, &split, sizeof split);
     id[MSG_UID_LEN - 1] = 1; /* tokens end in 0 */
