@@ -17,7 +17,7 @@ static struct coll_volume ring(uint64_t bytes)
 struct coll_volume coll_full_volume(int op, uint64_t count, int datatype, int size, int root, int p)
 {
     uint64_t bytes = count * coll_datatype_size(datatype), others = (uint64_t)size - 1;
-    int place = ((p - root) % size + size) % size;
+    int place = (int)((((int64_t)p - root) % size + size) % size); /* any root where none is */
     switch (op) {
     case PRISM_OP_ALLREDUCE:
         return ring(2 * others * bytes / (uint64_t)size);
