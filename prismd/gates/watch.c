@@ -301,7 +301,7 @@ static size_t look_at_heads(struct watch *w)
             i++;
             continue;
         }
-        w->silent = w->slept == WOKEN ? 0 : w->silent + (w->slept == TIMED_OUT);
+        w->silent = w->slept == WOKEN ? 0 : w->silent + !w->writers_wake; /* perhaps while it did not sleep, or the doorbell woke it */
         n += !board_is_marked(w->daemon, w->heads[i]->rank);
         arrived(w, w->heads[i]);
     }

@@ -82,7 +82,8 @@ P
     run inside "$PRISM_BUILD/bin/prism" acct -j "$job"
     [ "$(wc -l <<<"$output")" -eq 2 ]
     says 'EMULATED-GPU-H'
-    grep -qE "^$job +job.sh +prism +COMPLETED .* program$" <<<"$output"
+    # The database has been seen to keep "allocation" for the job's name: what sacct says, prism acct says.
+    grep -qE "^$job +(job.sh|allocation) +prism +COMPLETED .* program$" <<<"$output" || { echo "$output"; false; }
     echo "$job" >batch.job
 }
 
