@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "common/check.h"
-
 #include "graph/fold.h"
 
 static uint32_t product(const struct fold *f, unsigned mask)

@@ -4,8 +4,8 @@
 #include <uthash.h>
 #include <zstd.h>
 
-#include "graph/file_private.h"
 #include "common/check.h"
+#include "graph/file_private.h"
 #include "graph/share.h"
 
 #define LEVEL 3

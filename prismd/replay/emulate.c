@@ -45,7 +45,7 @@ static struct {
     uint32_t not_left;    /* live ranks of all nodes that have not ended */
     double *pacing_us;
     uint32_t npacing, pacing_cap;
-    uint32_t played;     /* nodes */
+    uint32_t played;       /* nodes, by the caller */
     uint32_t first_change; /* iteration (from 0) of the first group whose sizes were not the recorded ones */
 } em;
 

@@ -7,9 +7,9 @@
 #include "prismd/replay/align.h"
 
 /* A stream that was idle until the host issued the node shows it arriving this soon after: no work in front of it. */
-#define HOST_BOUND_NS 150000
+#define HOST_BOUND_NS     150000
 #define UNMATCHED_MOST_NS (INT64_C(1) << 60) /* keeps sums of times that are none within their range */
-#define LIKE_MOST     0.1 /* relative difference of a pass's time from the median */
+#define LIKE_MOST         0.1 /* relative difference of a pass's time from the median */
 
 struct live_node {
     int64_t node;         /* the recorded one, -1 = none */

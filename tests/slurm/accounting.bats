@@ -82,8 +82,9 @@ P
     run inside "$PRISM_BUILD/bin/prism" acct -j "$job"
     [ "$(wc -l <<<"$output")" -eq 2 ]
     says 'EMULATED-GPU-H'
-    # The database has been seen to keep "allocation" for the job's name: what sacct says, prism acct says.
-    grep -qE "^$job +(job.sh|allocation) +prism +COMPLETED .* program$" <<<"$output" || { echo "$output"; false; }
+    # Slurm's database has been seen to call a batch job "allocation": prism acct says what it says.
+    name=$(inside sacct -X -n -P -j "$job" -o JobName)
+    grep -qE "^$job +$name +prism +COMPLETED .* program$" <<<"$output" || { echo "$output"; false; }
     echo "$job" >batch.job
 }
 
