@@ -33,6 +33,20 @@ int network_load(struct daemon *d, struct prism_error *err)
     return 0;
 }
 
+int network_check(struct daemon *d, struct prism_error *err)
+{
+    if (!network_load(d, err))
+        return 0;
+    if (d->conf->network)
+        return -1;
+    *err = (struct prism_error){0};
+    if (d->conf->phase != CONF_EMULATE && d->conf->world > 1 && d->conf->ndevices < 2)
+        return prism_error_set(err, PRISM_EXIT_USAGE, "no network profile, and this node has one device, so there is no link to measure: "
+                               "measure one where there are more (`prism doctor --measure --output FILE`) and give it with "
+                               "--prism-network=FILE");
+    return 0;
+}
+
 int network_measure(struct daemon *d, struct prism_error *err)
 {
     char prism[PATH_MAX], output[PATH_MAX];
@@ -40,6 +54,13 @@ int network_measure(struct daemon *d, struct prism_error *err)
     if (d->conf->network)
         return network_load(d, err);
     snprintf(output, sizeof output, "%s/network.json", d->conf->trace);
+    if (d->conf->world == 1) { /* there is nothing to measure, and nothing hangs on it */
+        d->network = calloc(1, sizeof *d->network);
+        if (!d->network)
+            abort();
+        coll_network_default(d->network);
+        return coll_network_save(d->network, output, err);
+    }
     if (child_find("prism", prism))
         return prism_error_set(err, PRISM_EXIT_DAEMON, "cannot find the prism command beside prismd");
     log_info("no network profile given: measuring this node's links into %s", output);
@@ -51,7 +72,8 @@ int network_measure(struct daemon *d, struct prism_error *err)
     int status = -1;
     if (pid < 0 || waitpid(pid, &status, 0) != pid || status)
         return prism_error_set(err, PRISM_EXIT_SYSTEM, "measuring the network failed (`prism doctor --measure --output %s`, "
-                               "status %d); give a profile with --prism-network=FILE", output, status);
+                               "%s %d); give a profile with --prism-network=FILE", output, WIFSIGNALED(status) ? "signal" : "exit code",
+                               WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
     return network_load(d, err);
 }
 

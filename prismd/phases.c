@@ -531,6 +531,8 @@ static int run_all(struct daemon *d)
     if (look_at_trace(d) || make_trace_folder(d))
         return -1;
     struct prism_error err = {0};
+    if (c->phase != CONF_CAPTURE && !d->refusal.code && network_check(d, &err) && postpone(d, &err))
+        return -1;
     bool have = lead.manifest.complete && c->phase != CONF_CAPTURE;
     if (have && folding_agree(d->conf, &lead.manifest, &err))
         return daemon_fail(d, err.code, "%s", err.text);

@@ -71,6 +71,25 @@ bad() { # bad PATTERN options…
     bad 'network.*nowhere' --emulate=4 --network=nowhere.json
 }
 
+# One device has no link to another. What it means for the phases that need none of it: nothing.
+@test "no network profile, and one device, which cannot measure one: said before anything runs" {
+    unset PRISM_NETWORK
+    export SOFTGPU_DEVICES=1
+    run_prism run --emulate=2 --trace=trace -- "$looper" fault 3
+    refused 64 'no network profile.*one device.*--prism-network=FILE'
+    [ -z "$output" ]
+    absent 'capture' - <<<"$errors"
+    run_prism run --emulate=2 --trace=trace --phase=capture -- "$looper" fault 3
+    [ "$status" -eq 0 ] || { echo "exit code $status: $errors"; return 1; }
+    run_prism run --emulate=2 --trace=trace -- "$looper" fault 3
+    refused 64 'no network profile.*one device'
+    run_prism info trace --json
+    grep -q '"complete": true' <<<"$output"
+    run_prism run --emulate=1 --trace=alone -- "$looper" fault 3
+    [ "$status" -eq 0 ] || { echo "exit code $status: $errors"; return 1; }
+    nothing_left
+}
+
 @test "an option that does not exist, one without its value" {
     bad 'frobnicate' --frobnicate
     bad 'trace' --emulate=4 --trace
