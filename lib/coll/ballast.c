@@ -1,5 +1,6 @@
 #include "coll/ballast.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +15,7 @@ static int take_sizes(struct coll_ballast *b, json_t *list)
         json_int_t size, bytes, collectives = 0, messages = 0;
         if (json_unpack(json_array_get(list, i), "{s:I, s:I, s?I, s?I}", "size", &size, "bytes", &bytes, "collective_bytes", &collectives,
                         "message_bytes", &messages) ||
-            size < 2 || size > INT32_MAX || bytes < 0 || collectives < 0 || messages < 0 || collectives > bytes ||
+            size < 1 || size > INT32_MAX || bytes < 0 || collectives < 0 || messages < 0 || collectives > bytes ||
             messages > bytes - collectives || (i && size <= b->sizes[i - 1].size))
             return -1;
         b->sizes[i] = (struct coll_ballast_size){(int)size, (uint64_t)bytes, (uint64_t)collectives, (uint64_t)messages};
@@ -47,7 +48,7 @@ int coll_ballast_load(struct coll_ballast *b, const char *path, struct prism_err
     }
     coll_ballast_clear(b);
     return prism_error_set(err, PRISM_EXIT_USAGE,
-                           "PRISM_BALLAST: %s is no ballast table of version 1 (ascending sizes from 2, bytes not negative, parts of them not more); measure "
+                           "PRISM_BALLAST: %s is no ballast table of version 1 (ascending sizes from 1, bytes not negative, parts of them not more); measure "
                            "one with tests/gpu/ballast.py", path);
 }
 
@@ -69,14 +70,17 @@ static uint64_t used_bytes(const struct coll_ballast_size *s, int uses)
 
 uint64_t coll_ballast_bytes(const struct coll_ballast *b, int size, int uses)
 {
-    if (size < 2 || !b->nsizes)
+    bool alone = b->nsizes && b->sizes[0].size == 1; /* a rank alone has neighbours of no kind: no help with the other sizes */
+    if (size < 2)
+        return size == 1 && alone ? used_bytes(&b->sizes[0], uses) : 0;
+    size_t first = alone ? 1 : 0, i = first;
+    if (first == b->nsizes)
         return 0;
-    size_t i = 0;
     while (i < b->nsizes && b->sizes[i].size < size)
         i++;
     if (i == b->nsizes)
         return used_bytes(&b->sizes[i - 1], uses);
-    if (!i || b->sizes[i].size == size)
+    if (i == first || b->sizes[i].size == size)
         return used_bytes(&b->sizes[i], uses);
     const struct coll_ballast_size *low = &b->sizes[i - 1], *high = &b->sizes[i];
     double share = (double)(size - low->size) / (high->size - low->size);
@@ -86,7 +90,7 @@ uint64_t coll_ballast_bytes(const struct coll_ballast *b, int size, int uses)
 
 uint64_t coll_ballast_missing(const struct coll_ballast *b, int size, int real_size, int uses, int process)
 {
-    if (size < 2)
+    if (size < 1)
         return 0;
     uint64_t full = coll_ballast_bytes(b, size, uses), real = coll_ballast_bytes(b, real_size, uses);
     uint64_t once = process < 0 || real_size ? 0 : without_unused(b->process_bytes, b->process_collectives, b->process_messages, process);

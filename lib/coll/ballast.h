@@ -33,7 +33,7 @@ int coll_ballast_load(struct coll_ballast *b, const char *path, struct prism_err
 void coll_ballast_clear(struct coll_ballast *b);
 
 /* Bytes of a communicator of that size with these uses (enum coll_ballast_use): linear between measured sizes; beyond the largest and below the smallest as those two
- * (a rank's rings and trees have a fixed number of neighbours). 0 for one rank alone. */
+ * (a rank's rings and trees have a fixed number of neighbours). One rank alone: as measured, 0 where it was not. */
 uint64_t coll_ballast_bytes(const struct coll_ballast *b, int size, int uses);
 /* What is missing where a communicator of `size` is a real one of real_size (0: none). process: the uses of all communicators of
  * the process if this is its first one, else negative; real NCCL, if it is used at all, brings the process's part itself. */

@@ -52,7 +52,7 @@ static int uses_of(const struct graph_rank *g, uint32_t comm)
 
 void ballast_ask(const struct daemon *d, const struct rank *r, struct msg_comm_ready *ready)
 {
-    if (!ba.active || ready->size < 2)
+    if (!ba.active || ready->size < 1)
         return;
     const struct graph_rank *g = &d->graph->ranks[r->number];
     uint64_t missing = coll_ballast_missing(&ba.table, ready->size, ready->real_size, uses_of(g, ready->comm),

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/log.h"
 #include "prismd/mover/gpu.h"
 #include "prismd/mover/spill.h"
 #include "prismd/mover/store.h"
@@ -30,6 +31,14 @@ struct batch {
     int64_t began_ns;
 };
 
+/* Since the direction last had nothing to do; for the log. */
+struct doings {
+    int64_t began_ns, last_ns;              /* the first batch was taken; the last one was done */
+    int64_t busy_ns, mapping_ns, unmapping_ns; /* the stream copied; calls took */
+    uint64_t bytes;
+    uint32_t ranges, batches, pieces;
+};
+
 struct direction {
     enum copy_direction which;
     CUstream stream;
@@ -38,6 +47,7 @@ struct direction {
     struct batch batches[BATCHES];
     uint32_t oldest, under_way;
     uint8_t *stage; /* pinned; made at the first use */
+    struct doings doings;
 };
 
 static struct direction directions[2];
@@ -82,12 +92,13 @@ static void unmap(struct batch *b)
 
 /* --- copying --- */
 
-static void copy_by_extents(const struct direction *d, const struct range *r, CUdeviceptr at)
+static void copy_by_extents(struct direction *d, const struct range *r, CUdeviceptr at)
 {
     uint64_t left = r->bytes;
     for (uint32_t i = 0; i < r->pinned.n; i++) {
         struct piece p = store_piece(r, i);
         uint64_t n = p.bytes < left ? p.bytes : left;
+        d->doings.pieces++;
         if (d->which == COPY_OUT)
             GPU_MUST(gpu_cu(cuMemcpyDtoHAsync)(p.host, at, n, d->stream));
         else
@@ -142,8 +153,10 @@ static void find_place(struct direction *d, struct range *r)
 
 static void issue(struct direction *d, struct batch *b)
 {
+    int64_t before = clock_now_ns();
     map(b);
     b->began_ns = clock_now_ns();
+    d->doings.mapping_ns += b->began_ns - before;
     CUdeviceptr at = b->base;
     for (uint32_t i = 0; i < b->n; i++) {
         struct range *r = b->jobs[i]->range;
@@ -179,12 +192,35 @@ static void tell_copied(const struct direction *d, struct job *j, const struct b
     guest_job_ended(g);
 }
 
+static void count_batch(struct direction *d, const struct batch *b, int64_t done_ns, int64_t unmapped_ns)
+{
+    struct doings *s = &d->doings;
+    s->busy_ns += done_ns - (b->began_ns > s->last_ns ? b->began_ns : s->last_ns);
+    s->last_ns = done_ns;
+    s->unmapping_ns += unmapped_ns - done_ns;
+    s->bytes += b->bytes;
+    s->ranges += b->n;
+    s->batches++;
+}
+
+static void tell_doings(struct direction *d)
+{
+    struct doings *s = &d->doings;
+    if (s->bytes)
+        log_debug("%s: %u ranges in %u batches and %u pieces, %.2f GB in %.3f s; the stream copied %.3f s; mapping took %.3f s, unmapping %.3f s",
+                  d->which == COPY_OUT ? "out" : "in", s->ranges, s->batches, s->pieces, (double)s->bytes / 1e9,
+                  (double)(s->last_ns - s->began_ns) / 1e9, (double)s->busy_ns / 1e9, (double)s->mapping_ns / 1e9,
+                  (double)s->unmapping_ns / 1e9);
+    *s = (struct doings){0};
+}
+
 static void finish_oldest(struct direction *d)
 {
     struct batch *b = &d->batches[d->oldest];
     GPU_MUST(gpu_cu(cuEventSynchronize)(b->done));
     int64_t now = clock_now_ns();
     unmap(b);
+    count_batch(d, b, now, clock_now_ns());
     pthread_mutex_lock(&mover_lock);
     for (uint32_t i = 0; i < b->n; i++) {
         tell_copied(d, b->jobs[i], b, now);
@@ -203,6 +239,8 @@ static bool take_waiting(struct direction *d, struct batch *b, bool wait)
     b->n = 0;
     b->bytes = 0;
     pthread_mutex_lock(&mover_lock);
+    if (!d->first && wait)
+        tell_doings(d);
     for (;;) {
         while (!d->first && wait && !b->n)
             pthread_cond_wait(&d->filled, &mover_lock);
@@ -221,6 +259,8 @@ static bool take_waiting(struct direction *d, struct batch *b, bool wait)
         b->bytes += j->range->bytes;
     }
     pthread_mutex_unlock(&mover_lock);
+    if (b->n && !d->doings.began_ns)
+        d->doings.began_ns = clock_now_ns();
     return b->n;
 }
 

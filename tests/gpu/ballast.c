@@ -2,7 +2,7 @@
  *
  *     ballast SIZE DEVICES [messages]       one JSON line; messages: the communicators have no collectives
  *
- * SIZE processes, dealt to DEVICES in turn and each a host of its own to NCCL (NCCL_HOSTID) where they share one. Free
+ * SIZE processes (one alone sends no messages), dealt to DEVICES in turn and each a host of its own to NCCL (NCCL_HOSTID) where they share one. Free
  * memory of device 0 before and after making a communicator of SIZE, and after the first all-reduce, all-gather and
  * send/receive, while nobody else uses the device, over the number of its ranks. Measured on the second communicator:
  * what the first one brings for the process (streams, kernels' code) is reported by itself.
@@ -58,6 +58,8 @@ static void use(ncclComm_t comm, CUstream stream, void *p)
 static void exchange(ncclComm_t comm, CUstream stream, void *p)
 {
     cudaStream_t st = (cudaStream_t)stream;
+    if (size == 1)
+        return;
     MUST(NCCL(ncclGroupStart)());
     MUST(NCCL(ncclSend)(p, 1024, ncclFloat, (me + 1) % size, comm, st));
     MUST(NCCL(ncclRecv)((char *)p + 8192, 1024, ncclFloat, (me + size - 1) % size, comm, st));
@@ -121,7 +123,7 @@ int main(int argc, char **argv)
     size = argc > 1 ? atoi(argv[1]) : 2;
     devices = argc > 2 ? atoi(argv[2]) : 1;
     messages_only = argc > 3 && !strcmp(argv[3], "messages");
-    if (size < 2 || size > MOST || devices < 1)
+    if (size < 1 || size > MOST || devices < 1)
         return 64;
     s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (s == MAP_FAILED)

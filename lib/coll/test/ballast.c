@@ -42,7 +42,26 @@ static void sizes_between_and_beyond(void **state)
     assert_int_equal(coll_ballast_missing(&b, 8, 0, COLL_BALLAST_BOTH, COLL_BALLAST_BOTH), 1007);
     assert_int_equal(coll_ballast_missing(&b, 8, 0, COLL_BALLAST_BOTH, -1), 1000);
     assert_int_equal(coll_ballast_missing(&b, 2, 2, COLL_BALLAST_BOTH, COLL_BALLAST_BOTH), 0);
-    assert_int_equal(coll_ballast_missing(&b, 1, 0, COLL_BALLAST_BOTH, COLL_BALLAST_BOTH), 0);
+    assert_int_equal(coll_ballast_missing(&b, 1, 0, COLL_BALLAST_BOTH, COLL_BALLAST_BOTH), 7);
+    assert_int_equal(coll_ballast_missing(&b, 1, 0, COLL_BALLAST_BOTH, -1), 0);
+    coll_ballast_clear(&b);
+}
+
+/* It has no neighbours, so it says nothing of the others. */
+static void one_rank_is_only_itself(void **state)
+{
+    (void)state;
+    struct coll_ballast b;
+    struct prism_error err = {0};
+    assert_int_equal(load(&b, TABLE("{\"size\": 1, \"bytes\": 30}, {\"size\": 4, \"bytes\": 200}, {\"size\": 8, \"bytes\": 1000}"), &err), 0);
+    static const uint64_t want[] = {0, 30, 200, 200, 200, 400};
+    for (int size = 0; size < 6; size++)
+        assert_int_equal(coll_ballast_bytes(&b, size, COLL_BALLAST_BOTH), want[size]);
+    assert_int_equal(coll_ballast_missing(&b, 1, 0, COLL_BALLAST_BOTH, COLL_BALLAST_BOTH), 37);
+    coll_ballast_clear(&b);
+    assert_int_equal(load(&b, TABLE("{\"size\": 1, \"bytes\": 30}"), &err), 0);
+    assert_int_equal(coll_ballast_bytes(&b, 1, COLL_BALLAST_BOTH), 30);
+    assert_int_equal(coll_ballast_bytes(&b, 2, COLL_BALLAST_BOTH), 0);
     coll_ballast_clear(&b);
 }
 
@@ -83,7 +102,7 @@ static void a_process_without_collectives(void **state)
 static void bad_tables_are_refused(void **state)
 {
     (void)state;
-    static const char *const bad[] = {"", "{}", TABLE(""), TABLE("{\"size\": 1, \"bytes\": 5}"), TABLE("{\"size\": 2, \"bytes\": -5}"), TABLE("{\"size\": 2, \"bytes\": 5, \"message_bytes\": -1}"),
+    static const char *const bad[] = {"", "{}", TABLE(""), TABLE("{\"size\": 0, \"bytes\": 5}"), TABLE("{\"size\": 2, \"bytes\": -5}"), TABLE("{\"size\": 2, \"bytes\": 5, \"message_bytes\": -1}"),
                                       TABLE("{\"size\": 2, \"bytes\": 5, \"collective_bytes\": 3, \"message_bytes\": 3}"),
                                       TABLE("{\"size\": 4, \"bytes\": 5}, {\"size\": 2, \"bytes\": 5}"),
                                       "{\"format\": \"prism-ballast\", \"version\": 1, \"nccl\": 22809, \"process_bytes\": 7, "
@@ -99,7 +118,7 @@ static void bad_tables_are_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(sizes_between_and_beyond), cmocka_unit_test(what_it_is_not_used_for_costs_nothing),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(sizes_between_and_beyond), cmocka_unit_test(one_rank_is_only_itself), cmocka_unit_test(what_it_is_not_used_for_costs_nothing),
                                        cmocka_unit_test(a_process_without_collectives), cmocka_unit_test(bad_tables_are_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,6 +34,12 @@ static pthread_mutex_t moving = PTHREAD_MUTEX_INITIALIZER; /* held while a rank 
 static struct range *window[SWITCH_WINDOW];
 static int nwindow;
 
+/* What a move took, for the log. */
+static struct {
+    int64_t began_ns, making_ns, exporting_ns, dropping_ns, waiting_ns;
+    uint32_t ranges;
+} took;
+
 /* --- messages --- */
 
 static void send_message(struct mover_message m, int fd, const char *text)
@@ -96,10 +102,19 @@ static _Noreturn void cannot(const char *doing, int error)
     session_fatal(PRISM_EXIT_SYSTEM, "%s", text);
 }
 
+static void tell_took(const char *way, uint64_t bytes)
+{
+    log_debug("rank %u %s: %u ranges, %.2f GB in %.3f s; making %.3f, exporting %.3f, dropping %.3f, waiting for copies %.3f s",
+              session.rank, way, took.ranges, (double)bytes / 1e9, (double)(clock_now_ns() - took.began_ns) / 1e9,
+              (double)took.making_ns / 1e9, (double)took.exporting_ns / 1e9, (double)took.dropping_ns / 1e9,
+              (double)took.waiting_ns / 1e9);
+}
+
 /* One copy is done: returns its range. Anything else that comes meanwhile came too late. */
 static struct range *wait_copied(void)
 {
     struct mover_message m;
+    int64_t began = clock_now_ns();
     for (;;) {
         if (!receive(&m, NSEC_PER_SEC) || m.type != MOVER_COPIED)
             continue;
@@ -108,6 +123,7 @@ static struct range *wait_copied(void)
             if (r->number != m.range)
                 continue;
             window[i] = window[--nwindow];
+            took.waiting_ns += clock_now_ns() - began;
             return r;
         }
     }
@@ -116,7 +132,10 @@ static struct range *wait_copied(void)
 static void hand_over(struct range *r, uint32_t type)
 {
     int fd = -1;
+    int64_t began = clock_now_ns();
     CUresult error = physical_export(r, &fd);
+    took.exporting_ns += clock_now_ns() - began;
+    took.ranges++;
     if (error)
         cannot("exporting device memory to be moved", error);
     send_message((struct mover_message){.type = type, .range = r->number, .bytes = r->bytes}, fd, NULL);
@@ -124,17 +143,28 @@ static void hand_over(struct range *r, uint32_t type)
     window[nwindow++] = r;
 }
 
+static void drop_copied(void)
+{
+    struct range *r = wait_copied();
+    int64_t began = clock_now_ns();
+    physical_drop(r);
+    took.dropping_ns += clock_now_ns() - began;
+}
+
 static void move_out(void)
 {
     uint64_t bytes = 0;
+    memset(&took, 0, sizeof took);
+    took.began_ns = clock_now_ns();
     for (struct range *r = physical_first(); r; r = r->next) {
         if (nwindow == SWITCH_WINDOW)
-            physical_drop(wait_copied());
+            drop_copied();
         hand_over(r, MOVER_OUT);
         bytes += r->bytes;
     }
     while (nwindow)
-        physical_drop(wait_copied());
+        drop_copied();
+    tell_took("out", bytes);
     send_message((struct mover_message){.type = MOVER_OUT_END, .bytes = bytes}, -1, NULL);
 }
 
@@ -142,16 +172,20 @@ static void move_out(void)
 static void make(struct range *r)
 {
     CUresult error;
+    int64_t began = clock_now_ns();
     for (int64_t until = clock_now_ns() + REFUSED_NS; (error = physical_make(r));) {
         if (error != CUDA_ERROR_OUT_OF_MEMORY || clock_now_ns() > until)
             cannot("device memory for what comes back to the device", error);
         nanosleep(&(struct timespec){0, 1000000}, NULL);
     }
+    took.making_ns += clock_now_ns() - began;
 }
 
 static void move_in(void)
 {
     uint64_t bytes = 0;
+    memset(&took, 0, sizeof took);
+    took.began_ns = clock_now_ns();
     for (struct range *r = physical_first(); r; r = r->next) {
         make(r);
         if (nwindow == SWITCH_WINDOW)
@@ -161,6 +195,7 @@ static void move_in(void)
     }
     while (nwindow)
         wait_copied();
+    tell_took("in", bytes);
     residence_set(RESIDENCE_PRESENT);
     park_end();
     send_message((struct mover_message){.type = MOVER_IN_END, .bytes = bytes}, -1, NULL);

@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import sys
 import threading
 import time
 
@@ -286,7 +287,7 @@ def limit_row(file, full, emulated):
     row = {"tries": tries, "failures": [], "emulated": {}}
     _, four = attempt(file, 4, "in full", full, tries)
     _, eight = attempt(file, 8, "in full", full, tries)
-    a, b = four["max_memory_allocated"], eight["max_memory_allocated"]
+    a, b = four["device_used"], eight["device_used"]  # with what the allocator keeps
     guess = 8 + int((eight["device_total"] - b) / max(1, (b - a) / 4))
     low, high = compare.first_that_fails(lambda batch: attempt(file, batch, "in full", full, tries)[0], 8, guess)
     row["first_failing_batch_full"] = high
@@ -300,6 +301,16 @@ def limit_row(file, full, emulated):
     return row
 
 
+def ballast_of_one(launcher):
+    """Environment of an emulation: the ballast table of a rank alone, measured here."""
+    table = os.path.join(launcher.out, "ballast-one.json")
+    helper = os.path.join(os.path.dirname(launcher.bin), "test", "ballast")
+    launcher.call([sys.executable, os.path.join(os.path.dirname(TOOLS), "ballast.py"), "--helper", helper, "--sizes=1", "--output", table],
+                  "ballast-one", 60, {"CUDA_VISIBLE_DEVICES": launcher.devices[0]})
+    with open(table, encoding="utf-8") as text:
+        return json.load(text), {"PRISM_BALLAST": table}
+
+
 def exhaustion(launcher, result):
     """One rank: the smallest batch that does not fit, in full and emulated."""
     if launcher.options.soft:
@@ -311,8 +322,11 @@ def exhaustion(launcher, result):
     program = Program("one", "one", 1, "", ["--size=medium", "--ddp", f"--batch-from={file}"], iterations=2)
     argv = program.argv(launcher)
     launcher.prism(argv, "limit-record", 200, 1, "trace-limit")
+    table, environment = ballast_of_one(launcher)
     row = limit_row(file, lambda: launcher.ranks(argv, 1, "limit-full", 90, check=False),
-                    {"emulated": lambda: launcher.prism(argv, "limit-emulated", 120, 1, "trace-limit", "emulate", check=False)})
+                    {"emulated": lambda: launcher.prism(argv, "limit-emulated", 120, 1, "trace-limit", "emulate", extra=environment,
+                                                        check=False)})
+    row["ballast"] = table
     launcher.forget("trace-limit")
     result["rows"].append({"program": program.name, **row})
     result["passed"] = row["passed"]
