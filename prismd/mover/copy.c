@@ -29,13 +29,15 @@ struct batch {
     uint32_t n;
     CUevent done;
     int64_t began_ns;
+    bool beside; /* the other direction was busy when it began */
 };
 
 /* Since the direction last had nothing to do; for the log. */
 struct doings {
     int64_t began_ns, last_ns;              /* the first batch was taken; the last one was done */
     int64_t busy_ns, mapping_ns, unmapping_ns; /* the stream copied; calls took */
-    uint64_t bytes;
+    uint64_t bytes, alone_bytes, beside_bytes; /* all; of batches during which the other direction did nothing, or was busy throughout */
+    int64_t alone_ns, beside_ns;               /* of their copies */
     uint32_t ranges, batches, pieces;
 };
 
@@ -45,7 +47,7 @@ struct direction {
     struct job *first, **last; /* waiting */
     pthread_cond_t filled;
     struct batch batches[BATCHES];
-    uint32_t oldest, under_way;
+    uint32_t oldest, under_way; /* the latter is read by the other direction */
     uint8_t *stage; /* pinned; made at the first use */
     struct doings doings;
 };
@@ -151,9 +153,15 @@ static void find_place(struct direction *d, struct range *r)
     pthread_mutex_unlock(&mover_lock);
 }
 
+static bool is_busy(int which)
+{
+    return __atomic_load_n(&directions[which].under_way, __ATOMIC_RELAXED);
+}
+
 static void issue(struct direction *d, struct batch *b)
 {
     int64_t before = clock_now_ns();
+    b->beside = is_busy(!d->which);
     map(b);
     b->began_ns = clock_now_ns();
     d->doings.mapping_ns += b->began_ns - before;
@@ -195,7 +203,16 @@ static void tell_copied(const struct direction *d, struct job *j, const struct b
 static void count_batch(struct direction *d, const struct batch *b, int64_t done_ns, int64_t unmapped_ns)
 {
     struct doings *s = &d->doings;
-    s->busy_ns += done_ns - (b->began_ns > s->last_ns ? b->began_ns : s->last_ns);
+    int64_t copied_ns = done_ns - (b->began_ns > s->last_ns ? b->began_ns : s->last_ns);
+    bool beside = is_busy(!d->which);
+    s->busy_ns += copied_ns;
+    if (beside && b->beside) {
+        s->beside_bytes += b->bytes;
+        s->beside_ns += copied_ns;
+    } else if (!beside && !b->beside) {
+        s->alone_bytes += b->bytes;
+        s->alone_ns += copied_ns;
+    }
     s->last_ns = done_ns;
     s->unmapping_ns += unmapped_ns - done_ns;
     s->bytes += b->bytes;
@@ -206,6 +223,9 @@ static void count_batch(struct direction *d, const struct batch *b, int64_t done
 static void tell_doings(struct direction *d)
 {
     struct doings *s = &d->doings;
+    if (s->bytes)
+        log_debug("%s alone: %.3f GB in %.4f s; beside the other way: %.3f GB in %.4f s", d->which == COPY_OUT ? "out" : "in",
+                  (double)s->alone_bytes / 1e9, (double)s->alone_ns / 1e9, (double)s->beside_bytes / 1e9, (double)s->beside_ns / 1e9);
     if (s->bytes)
         log_debug("%s: %u ranges in %u batches and %u pieces, %.2f GB in %.3f s; the stream copied %.3f s; mapping took %.3f s, unmapping %.3f s",
                   d->which == COPY_OUT ? "out" : "in", s->ranges, s->batches, s->pieces, (double)s->bytes / 1e9,
@@ -228,7 +248,7 @@ static void finish_oldest(struct direction *d)
     }
     pthread_mutex_unlock(&mover_lock);
     d->oldest = (d->oldest + 1) % BATCHES;
-    d->under_way--;
+    __atomic_fetch_sub(&d->under_way, 1, __ATOMIC_RELAXED);
 }
 
 /* --- the thread --- */
@@ -280,7 +300,7 @@ static void *run(void *arg)
             continue;
         }
         issue(d, b);
-        d->under_way++;
+        __atomic_fetch_add(&d->under_way, 1, __ATOMIC_RELAXED);
     }
     return NULL;
 }

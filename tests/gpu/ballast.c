@@ -3,7 +3,7 @@
  *     ballast SIZE DEVICES [messages]       one JSON line; messages: the communicators have no collectives
  *
  * SIZE processes (one alone sends no messages), dealt to DEVICES in turn and each a host of its own to NCCL (NCCL_HOSTID) where they share one. Free
- * memory of device 0 before and after making a communicator of SIZE, and after the first all-reduce, all-gather and
+ * memory of device 0 (where something else has been done before) before and after making a communicator of SIZE, and after the first all-reduce, all-gather and
  * send/receive, while nobody else uses the device, over the number of its ranks. Measured on the second communicator:
  * what the first one brings for the process (streams, kernels' code) is reported by itself.
  */
@@ -42,6 +42,24 @@ static size_t used(void)
     MUST(CU(cuMemGetInfo)(&free_bytes, &total));
     meet();
     return total - free_bytes;
+}
+
+/* What a context makes for its first fill, copies and kernel is the program's, which had them before it came to NCCL. */
+static void warm(CUstream stream, CUdeviceptr p)
+{
+    static const char ptx[] = ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry nothing() { ret; }\n";
+    static char host[4096];
+    CUmodule module;
+    CUfunction nothing;
+    MUST(CU(cuMemsetD8Async)(p, 0, sizeof host, stream));
+    MUST(CU(cuMemcpyHtoDAsync)(p, host, sizeof host, stream));
+    MUST(CU(cuMemcpyDtoHAsync)(host, p, sizeof host, stream));
+    MUST(CU(cuStreamSynchronize)(stream));
+    if (CU(cuModuleLoadData)(&module, ptx)) /* no compiler in this driver */
+        return;
+    MUST(CU(cuModuleGetFunction)(&nothing, module, "nothing"));
+    MUST(CU(cuLaunchKernel)(nothing, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL));
+    MUST(CU(cuStreamSynchronize)(stream));
 }
 
 static void use(ncclComm_t comm, CUstream stream, void *p)
@@ -89,6 +107,7 @@ static int rank_main(void)
     MUST(CU(cuCtxSetCurrent)(context));
     MUST(CU(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING));
     MUST(CU(cuMemAlloc)(&p, 8 << 20));
+    warm(stream, p);
     MUST(NCCL(ncclGetVersion)(&version));
     for (int round = 0; round < ROUNDS; round++) {
         ncclComm_t comm;

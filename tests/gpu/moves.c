@@ -1,16 +1,17 @@
 /* moves.c - ranks that share one device by turns: how fast is their memory moved.
  *
  *     PRISM_DEVICE_MEMORY=20000000000 PRISM_HOST_POOL=40000000000 PRISM_LOG=debug prism run --emulate=4 --sandbox=0 --phase=capture \
- *         --payload=control --trace=DIR -- gpu_moves [MiB a rank] [rounds] [MiB a range]
+ *         --payload=control --trace=DIR -- gpu_moves [MiB a rank] [rounds] [MiB a range; 0: as below] [seconds]
  *
  * An ordinary CUDA and NCCL program for real and software GPUs. Each rank allocates its memory in ranges of 2, 20, 20 and 200 MiB, as
  * PyTorch's allocator has them, or of the size given, and fills them; a round is an operation of all ranks, for which those that are
- * off the device must come back. At the end each range's words are compared with what was filled in. Prints one line a rank.
+ * off the device must come back. It rests for so many seconds first, in which the host memory is pinned. At the end each range's words are compared with what was filled in. Prints one line a rank.
  */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cuda_runtime_api.h>
 #include <nccl.h>
@@ -82,6 +83,8 @@ int main(int argc, char **argv)
     CHECK(cudaMalloc((void **)&small, 4096));
     CHECK(cudaMemset(small, 0, 4096));
     CHECK(ncclCommInitRank(&comm, count ? atoi(count) : 1, id, rank));
+    if (argc > 4)
+        sleep((unsigned)atoi(argv[4]));
     allocate(mib * MIB, argc > 3 ? (size_t)atol(argv[3]) : 0);
     for (int round = 0; round < rounds; round++) {
         fill(round);

@@ -111,10 +111,21 @@ def overfull(stage):
 def switch(stage):
     rows = [[r.get("program", ""), number(r.get("out_gb_per_second")), percent(r.get("out_share"), 0), number(r.get("in_gb_per_second")),
              percent(r.get("in_share"), 0), number(r.get("times_faster_than_checkpoint")), number(r.get("times_faster_than_restore")),
-             verdict(r)] for r in stage["rows"]]
+             verdict(r)] for r in stage["rows"] if "shares" not in r]
     plain = stage.get("copies", {}).get("gb_per_second", {})
     said = "; ".join(f"{n} {', '.join(f'{v:.1f}' for v in values)}" for n, values in plain.items())
-    return ["## Speed of switching", "", f"Plain pinned copies in the same visit, GB/s: {said}.", "",
+    lines = ["## Speed of switching", ""]
+    for r in (r for r in stage["rows"] if "shares" in r):
+        of = [[how, *(number(v) for way in ("out", "in") for v in (r["moved"][way][how]["gb"], r["moved"][way][how]["gb_per_second"],
+                                                                  r["plain"][(way if how == "alone" else f"both_{way}") + "_gb_per_s"])),
+               *(percent(r["shares"][f"{way} {how}"], 0) for way in ("out", "in"))] for how in ("alone", "beside")]
+        lines += [f"{r['program']}: four ranks of which two fit, against plain copies from and to as much pinned memory in the same run: {verdict(r)}. "
+                  f"There and back {number(r.get('times_faster'))} times as fast as cuCheckpointProcess.", "",
+                  *table(["the other way is busy", "out GB", "GB/s", "plain", "in GB", "GB/s", "plain", "out of plain", "in of plain"],
+                         [["no" if o[0] == "alone" else "yes", *o[1:]] for o in of])]
+    if not rows:
+        return lines
+    return [*lines, f"Whole captures; plain pinned copies in the same visit, GB/s: {said}.", "",
             *table(["program", "out GB/s", "of plain", "in GB/s", "of plain", "times cuCheckpointProcess out", "in", ""], rows)]
 
 

@@ -80,10 +80,10 @@ static void speed_of_both(void *const *at, double gb[2])
     for (int i = 0; i < 2 * half; i++)
         MUST(CU(cuEventCreate)(&done[i / half][i % half], CU_EVENT_DISABLE_TIMING));
     double began = now();
-    for (int i = 0; i < half; i++) {
-        MUST(CU(cuMemcpyHtoDAsync)(device, at[i], bytes, stream));
+    for (size_t i = 0; i < (size_t)half; i++) {
+        MUST(CU(cuMemcpyHtoDAsync)(device + i * bytes, at[i], bytes, stream));
         MUST(CU(cuEventRecord)(done[0][i], stream));
-        MUST(CU(cuMemcpyDtoHAsync)(at[half + i], second, bytes, other));
+        MUST(CU(cuMemcpyDtoHAsync)(at[half + i], second + i * bytes, bytes, other));
         MUST(CU(cuEventRecord)(done[1][i], other));
     }
     while (counts[0] < half && counts[1] < half)
@@ -131,8 +131,9 @@ int main(int argc, char **argv)
     MUST(CU(cuCtxSetCurrent)(context));
     MUST(CU(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING));
     MUST(CU(cuStreamCreate)(&other, CU_STREAM_NON_BLOCKING));
-    MUST(CU(cuMemAlloc)(&device, bytes));
-    MUST(CU(cuMemAlloc)(&second, bytes));
+    size_t half = pieces / 2 ? (size_t)pieces / 2 : 1;
+    MUST(CU(cuMemAlloc)(&device, half * bytes));
+    MUST(CU(cuMemAlloc)(&second, half * bytes));
     static const char *const kinds[] = {"alloc", "register", "aligned", "shared", "hugetlb", "alloc", "register"};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (argc <= 3 || (!strcmp(argv[3], kinds[i]) && i < 5))

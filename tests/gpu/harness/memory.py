@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -187,9 +188,13 @@ def copies(launcher):
 
 def speeds(launcher):
     """Measured once a visit, before what is compared with them."""
+    if "copies" not in launcher.facts:
+        launcher.facts["copies"] = copies(launcher)
+    return checkpoint(launcher)
+
+
+def checkpoint(launcher):
     facts = launcher.facts
-    if "copies" not in facts:
-        facts["copies"] = copies(launcher)
     if "checkpoint_process" not in facts:
         try:
             got = launcher.ranks([launcher.options.python, os.path.join(TOOLS, "checkpoint_process.py"), "4"], 1, "cucheckpoint", 60)
@@ -233,20 +238,73 @@ def overfull(launcher, result):
     result["passed"] = bool(result["rows"]) and all(r["passed"] for r in result["rows"])
 
 
+MOVED = re.compile(r"(out|in) alone: ([0-9.]+) GB in ([0-9.]+) s; beside the other way: ([0-9.]+) GB in ([0-9.]+) s")
+
+
+def moved(text):
+    """{way: {"alone", "beside": {"gb", "seconds", "gb_per_second"}}} of what the movers said."""
+    found = {way: {how: {"gb": 0.0, "seconds": 0.0} for how in ("alone", "beside")} for way in ("out", "in")}
+    for way, *numbers in MOVED.findall(text):
+        for how, gb, seconds in (("alone", *numbers[:2]), ("beside", *numbers[2:])):
+            found[way][how]["gb"] += float(gb)
+            found[way][how]["seconds"] += float(seconds)
+    for both in found.values():
+        for of in both.values():
+            of["gb_per_second"] = of["gb"] / of["seconds"] if of["seconds"] else None
+    return found
+
+
+def moves_row(launcher):
+    """Four ranks of which two fit (gpu_moves), against plain copies from and to as much pinned memory (gpu_pinned), and against
+    cuCheckpointProcess. Copies alone are compared with copies alone, both ways at once with both ways at once."""
+    test, visible = os.path.join(os.path.dirname(launcher.bin), "test"), {"CUDA_VISIBLE_DEVICES": launcher.devices[0]}
+    small = launcher.options.soft
+    pinned = ["16", "4"] if small else ["256", "96"]
+    got = launcher.call([os.path.join(test, "gpu_pinned"), *pinned, "register"], "pinned", 90, {} if small else visible)
+    plain = json.loads(next(line for line in got["text"].splitlines() if line.startswith("{")))
+    mib, device, pool = (100, int(3e8), 1 << 30) if small else (11000, int(30e9), int(40e9))
+    environment = {"PRISM_DEVICE_MEMORY": str(device), "PRISM_HOST_POOL": str(pool), "PRISM_LOG": "debug", "PRISM_DEVICES_PER_NODE": "1"}
+    got = launcher.prism([os.path.join(test, "gpu_moves"), str(mib), "5", "0", "1" if small else "9"], "moves", 120, 4, "trace-moves",
+                         "capture", "0", 0, environment, arguments=["--payload=control"])
+    wrong = [line for text in got["logs"].values() for line in text.splitlines() if "wrong bytes:" in line]
+    launcher.forget("trace-moves")
+    row = {"program": "gpu_moves", "seconds": got["seconds"], "plain": plain, "switching": got["switching"], "moved": moved(got["text"]),
+           "wrong": wrong, "shares": {}, "failures": []}
+    if len(wrong) != 4 or not all(line.endswith("wrong bytes: 0") for line in wrong):
+        row["failures"].append(f"contents: {wrong}")
+    for way in ("out", "in"):
+        for how, name in (("alone", f"{way}_gb_per_s"), ("beside", f"both_{way}_gb_per_s")):
+            speed = row["moved"][way][how]["gb_per_second"]
+            row["shares"][f"{way} {how}"] = share = speed / plain[name] if speed and plain[name] else None
+            if not small and share is not None and share < MOVED_SHARE:
+                row["failures"].append(f"{way} {how}: {speed:.1f} GB/s, {100 * share:.0f} % of the plain copy's {plain[name]:.1f}")
+        if not small and row["shares"][f"{way} alone"] is None:
+            row["failures"].append(f"nothing was moved {way} alone")
+    row["passed"] = not row["failures"]
+    say(f"moved: {row['moved']}\n    plain: {plain}\n    shares: {row['shares']}")
+    return row
+
+
+MOVED_SHARE = 0.9
+
+
 def switch(launcher, result):
     """Switching speed against plain pinned copies and against cuCheckpointProcess, in the same visit."""
-    result.update(speeds(launcher))
-    captures = [r for r in launcher.results["stages"].get("overfull", {}).get("rows", []) if r["switching"]]
-    if not captures:
-        program = Program("ddp-16x12", "ddp", 16, "DDP", ["--size=full", "--gib=12"], iterations=1)
-        row = {"program": program.name, "steps": {}, "failures": [], "switching": [], "rates": [], "capture_seconds": []}
-        capture(launcher, row, "capture", program, 0)
-        result["capture"], captures = row, [row]
-    for row in captures:
-        result["rows"] += [{"program": row["program"], **r} for r in row["rates"]]
-    if not result["rows"]:
-        raise Failed("no run told its switching counters")
-    result["passed"] = all(r["passed"] for r in result["rows"])
+    row = moves_row(launcher)
+    result["rows"].append(row)
+    facts = checkpoint(launcher)
+    driver, all_moved = facts["checkpoint_process"], row["moved"]
+    if driver.get("bytes") and not any(driver["errors"]):
+        for way, seconds in (("out", "checkpoint_seconds"), ("in", "restore_seconds")):
+            both = [of for of in all_moved[way].values() if of["gb_per_second"]]
+            row[f"times_faster_{way}"] = min(of["gb_per_second"] for of in both) / (driver["bytes"] / driver[seconds] / 1e9) if both else None
+        there_and_back = sum(1 / min(of["gb_per_second"] for of in all_moved[way].values() if of["gb_per_second"]) for way in ("out", "in"))
+        row["times_faster"] = (driver["checkpoint_seconds"] + driver["restore_seconds"]) / (driver["bytes"] / 1e9 * there_and_back)
+        say(f"against cuCheckpointProcess: {row['times_faster']:.1f} times faster there and back")
+    for captured in launcher.results["stages"].get("overfull", {}).get("rows", []):
+        result["rows"] += [{"program": captured["program"], **r} for r in captured["rates"]]
+    result.update(facts)
+    result["passed"] = row["passed"]
 
 
 def vmm(launcher, result):
