@@ -2,20 +2,25 @@
 """Programs that no one here wrote, unchanged: plainly on real NCCL, then under Prism on one GPU.
 
     external.py fetch DIR                        clone the sources at the commits of external.pins (network and git)
+    external.py site DIR [3.12]                  fetch the Python packages of external.requirements for machines with that Python
     external.py build DIR                        build nccl-tests in DIR with the machine's nvcc (NVCC, CUDA_HOME)
     external.py pack DIR FILE.tar.xz             what a machine without network needs of DIR, without objects
-    external.py --bin BIN --lib LIB --out OUT --external DIR [--programs A,B] [--jobs N] [--python P] [--list]
+    external.py --bin BIN --lib LIB --out OUT --external DIR [--programs A,B] [--jobs N] [--python P] [--soft --blind P] [--list]
 
-DIR has one folder for each line of external.pins, or one archive *.tar.xz of them; DIR/site, if there, holds Python packages
-that the machine lacks. Data is synthetic and made here. Writes OUT/external.json and prints one line a program: ok, failed or
-not possible, seconds, why. What is compared: the numbers that the program prints, in all printed digits, between real NCCL
+DIR has one folder for each line of external.pins, or one archive *.tar.xz of them; DIR/site holds Python packages that the
+machine lacks. Data is synthetic and made here; where there is no package `datasets`, stand_in/site reads it, and the program's row
+says so. --programs: names, their first parts, or patterns (nccl-tests/*/8), in the order in which they begin. Writes
+OUT/external.json and prints one line a program: ok, failed or not possible, seconds, why. What is compared: the numbers that the program prints, in all printed digits, between real NCCL
 (where N ranks can share the one GPU without Prism), capture and emulation; for nccl-tests its own check of every result.
+--soft --blind PYTHON rehearses on software GPUs (tests/gpu/blind): everything runs, and no number means anything.
 Exit code 0 when nothing failed; 1 otherwise.
 """
 
 import argparse
 import concurrent.futures
+import fnmatch
 import glob
+import importlib.util
 import json
 import os
 import pickle
@@ -33,10 +38,15 @@ from dataclasses import dataclass, field
 HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path.insert(0, HERE)
 
-from harness.launch import Failed, Launcher, say  # noqa: E402
+from harness.functional import doctor  # noqa: E402
+from harness.launch import Failed, Launcher, rehearsal_python, say  # noqa: E402
 
 NCCL_TESTS = ("all_reduce", "all_gather", "reduce_scatter", "alltoall", "sendrecv", "broadcast", "reduce", "gather", "scatter")
 NUMBER = r"[-+0-9.eE]+|nan|inf"
+TOOLS = ".tools"  # of a program's own folder, first in its PATH
+LEAST = 45  # seconds; what has less left is not begun
+# Of packages: what no program asks for.
+LEFT_OUT = ("bin", "*/webfiles.zip", "*/tests", "*/testing", "*/plugins/projector/tf_projector_plugin", "*.pyi", "__pycache__")
 
 
 class NotPossible(Exception):
@@ -64,6 +74,22 @@ def fetch(folder):
         print(f"{name} {pin['commit']}")
 
 
+def site(folder, version="3.12"):
+    """Wheels for that Python, whichever runs here, without what they depend on: the list is whole."""
+    target = os.path.join(folder, "site")
+    shutil.rmtree(target, ignore_errors=True)
+    platforms = [f"--platform={name}_x86_64" for name in ("manylinux_2_28", "manylinux_2_17", "manylinux2014")]
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-deps", "--no-compile",
+                    "--only-binary=:all:", f"--python-version={version}", "--implementation=cp", *platforms, "--target", target,
+                    "-r", os.path.join(HERE, "external.requirements")], check=True)
+    for base, folders, names in os.walk(target, topdown=False):
+        for name in folders + names:
+            path = os.path.join(base, name)
+            if any(fnmatch.fnmatch(os.path.relpath(path, target), p) or name == p for p in LEFT_OUT):
+                (shutil.rmtree if os.path.isdir(path) else os.unlink)(path)
+    print(f"{target}: {sum(os.path.getsize(os.path.join(b, n)) for b, _, names in os.walk(target) for n in names) / 1048576:.1f} MiB")
+
+
 def build(folder):
     """nccl-tests with MPI, so that each rank is a process; the MPI is tests/gpu/mpi_shim."""
     cuda = os.environ.get("CUDA_HOME", "/usr/local/cuda")
@@ -82,7 +108,7 @@ def build(folder):
 
 def pack(folder, archive):
     def wanted(info):
-        skip = info.name.endswith((".o", ".pyc", ".a")) or "__pycache__" in info.name or "dist-info" in info.name
+        skip = info.name.endswith((".o", ".pyc", ".a")) or "__pycache__" in info.name
         return None if skip else info
 
     for path in glob.glob(os.path.join(folder, "nccl-tests", "build", "**", "*"), recursive=True):
@@ -118,6 +144,7 @@ class Program:
     env: dict = field(default_factory=dict)
     prepare: object = None
     limit: float = 200
+    packages: bool = False  # of DIR/site
     compare: object = None  # (plain folder, captured folder) -> text of a difference, or ""
 
 
@@ -149,16 +176,24 @@ def titan_data(folder, run):
 
 
 def megatron_helpers(folder, run):
-    """Its C++ helper for data sets, which it otherwise builds itself when rank 0 starts."""
+    """Its C++ helper for data sets, which it otherwise builds itself when rank 0 starts; with what its own `make` needs to see that."""
     helpers = os.path.join(folder, "megatron", "core", "datasets")
     suffix = run([sys.executable, "-c", "import sysconfig; print(sysconfig.get_config_var('EXT_SUFFIX'))"]).strip()
     include = run([sys.executable, "-c", "import sysconfig; print(sysconfig.get_paths()['include'])"]).strip()
+    os.makedirs(os.path.join(folder, TOOLS), exist_ok=True)
+    for name, text in (("python3-config", f"echo {suffix}"), *(() if shutil.which("make") else (("make", "true"),))):
+        with open(os.path.join(folder, TOOLS, name), "w", encoding="ascii") as out:
+            out.write(f"#!/bin/sh\n{text}\n")
+            os.chmod(out.name, 0o755)
     target = os.path.join(helpers, "helpers_cpp" + suffix)
     if os.path.exists(target):
         return
     if not os.path.exists(os.path.join(include, "Python.h")):
         raise NotPossible(f"its helper needs Python's headers, and {include}/Python.h is not there")
-    pybind = run([sys.executable, "-c", "import pybind11; print(pybind11.get_include())"]).strip()
+    # PyTorch brings pybind11's headers.
+    code = "import importlib.util as i; t = i.find_spec('torch').origin\n" \
+           "try: import pybind11; print(pybind11.get_include())\nexcept ImportError: print(t.rpartition('/')[0] + '/include')"
+    pybind = run([sys.executable, "-c", code]).strip()
     run(["g++", "-O2", "-shared", "-std=c++17", "-fPIC", f"-I{include}", f"-I{pybind}",
          os.path.join(helpers, "helpers.cpp"), "-o", target])
 
@@ -177,7 +212,8 @@ def same_checkpoint(plain, captured):
 
 
 def python(script, *arguments):
-    return [sys.executable, script, *arguments]
+    """"python3" stands for the one that the programs are run with."""
+    return ["python3", script, *arguments]
 
 
 MEGATRON = (
@@ -191,7 +227,8 @@ TITAN = (
     "--model.name llama3 --model.flavor debugmodel --model.hf_assets_path ./tests/assets/tokenizer --training.dataset c4_test "
     "--training.dataset_path synthetic --training.steps 5 --training.local_batch_size 4 --training.seq_len 256 "
     "--debug.seed 42 --metrics.log_freq 1 --metrics.disable_color_printing --lr_scheduler.warmup_steps 2").split()
-EIGHT_DEVICES = "import torch; torch.accelerator.device_count = torch.cuda.device_count = lambda: 8"
+# Not torch.cuda.device_count: PyTorch itself believes that.
+EIGHT_DEVICES = "import torch; torch.accelerator.device_count = lambda: 8"
 
 
 def programs():
@@ -208,16 +245,16 @@ def programs():
         numbers=rf"iter (\d+): loss ({NUMBER})", prepare=nanogpt_data)
     found["torchtitan/fsdp-tp"] = Program(
         "torchtitan", python("-m", "torchtitan.train", *TITAN, "--parallelism.tensor_parallel_degree", "2"),
-        numbers=rf"step: *(\d+) +loss: *({NUMBER}) +grad_norm: *({NUMBER})", prepare=titan_data)
+        numbers=rf"step: *(\d+) +loss: *({NUMBER}) +grad_norm: *({NUMBER})", prepare=titan_data, packages=True)
     found["torchtitan/pp"] = Program(
         "torchtitan", python("-m", "torchtitan.train", *TITAN, "--parallelism.pipeline_parallel_degree", "2",
                              "--parallelism.pipeline_parallel_schedule", "1F1B"), sandbox=3,
-        numbers=rf"step: *(\d+) +loss: *({NUMBER}) +grad_norm: *({NUMBER})", prepare=titan_data)
+        numbers=rf"step: *(\d+) +loss: *({NUMBER}) +grad_norm: *({NUMBER})", prepare=titan_data, packages=True)
     for name, options in (("dp-tp", ["--tensor-model-parallel-size", "2"]),
-                          ("tp-pp", ["--tensor-model-parallel-size", "2", "--pipeline-model-parallel-size", "2",
-                                     "--sequence-parallel"])):
+                          # Sequence parallelism needs Apex or Transformer Engine: PyTorch's LayerNorm is refused with it.
+                          ("tp-pp", ["--tensor-model-parallel-size", "2", "--pipeline-model-parallel-size", "2"])):
         found[f"megatron/{name}"] = Program(
-            "megatron", python("pretrain_gpt.py", *MEGATRON, *options), sandbox=3, prepare=megatron_helpers,
+            "megatron", python("pretrain_gpt.py", *MEGATRON, *options), sandbox=3, prepare=megatron_helpers, packages=True,
             env={"CUDA_DEVICE_MAX_CONNECTIONS": "1", "TORCH_COMPILE_DISABLE": "1"},
             numbers=rf"iteration +(\d+)/.*?lm loss: ({NUMBER}).*?grad norm: ({NUMBER})")
     folder = "distributed/"
@@ -233,8 +270,10 @@ def programs():
                                            plain=False, why_not="it prints no numbers")
     # Its example_train.py traces the model in a way that today's PyTorch no longer does; this one does not trace.
     found["pippy/manual"] = Program(
-        "pippy", python("example_manual_stage.py"), folder="examples/basic", world=3, sandbox=2, emulate=False,
-        env={"PYTHONPATH": "../.."}, why_not="it makes a Gloo group of all ranks", done="Rank 2 finished")
+        "pippy", python("example_manual_stage.py"), folder="examples/basic", world=3, sandbox=2, plain=False, emulate=False,
+        env={"PYTHONPATH": "../.."}, done="Rank 2 finished",
+        why_not="it makes a Gloo group of all ranks; ranks 0 and 1 end, without a barrier, before rank 2 has received, so that on "
+                "sockets NCCL of rank 2 fails (ncclRemoteError)")
     return found
 
 
@@ -250,15 +289,20 @@ def nccl_test(name, world, sizes):
 class Runner:
     def __init__(self, options, launcher, sources):
         self.options, self.launcher, self.sources = options, launcher, sources
+        self.interpreter = rehearsal_python(options) if options.soft else sys.executable
+        packages = os.path.join(sources, "site")
+        self.packages = [packages] if os.path.isdir(packages) else []
+        found = importlib.util.find_spec("datasets") or os.path.isdir(os.path.join(packages, "datasets"))
+        self.stand_ins = {} if found else {"datasets": os.path.join(HERE, "stand_in", "site")}
 
     def environment(self, program, folder):
         env = dict(program.env)
-        site = os.path.join(self.sources, "site")
-        if os.path.isdir(site):
-            env["PYTHONPATH"] = ":".join(p for p in (env.get("PYTHONPATH"), site) if p)
+        if program.packages:
+            env["PYTHONPATH"] = ":".join(p for p in (env.get("PYTHONPATH"), *self.packages, *self.stand_ins.values()) if p)
         # No hub is asked for anything; caches stay in the folder.
         env.update(HF_HOME=os.path.join(folder, ".hf"), HF_HUB_OFFLINE="1", HF_DATASETS_OFFLINE="1",
-                   TRITON_CACHE_DIR=os.path.join(folder, ".triton"), OMP_NUM_THREADS="1")
+                   TRITON_CACHE_DIR=os.path.join(folder, ".triton"), OMP_NUM_THREADS="1",
+                   PATH=os.path.join(folder, TOOLS) + ":" + os.environ["PATH"])
         if env.pop("MPI", None):
             # Short: a socket lies in it.
             env["MPI_SHIM_DIR"] = tempfile.mkdtemp(prefix="mpi", dir="/tmp")
@@ -305,6 +349,8 @@ class Runner:
 
     def run(self, name, program):
         row = {"program": name, "world": program.world, "commit": pins()[program.source]["commit"], "why_not": program.why_not}
+        if program.packages and self.stand_ins:
+            row["stand_in"] = list(self.stand_ins)
         label, found, folders = name.replace("/", "-"), {}, {}
         if program.plain:
             folders["real"], env = self.prepared(program, name, "real")
@@ -331,12 +377,14 @@ class Runner:
             row["iteration_seconds"] = got["report"].get("iteration_seconds")
         self.launcher.forget(trace)
         row["numbers"] = found
-        self.judge(program, found, folders)
+        if not self.options.soft:
+            self.judge(program, found, folders)
         shutil.rmtree(env.get("MPI_SHIM_DIR", "/nonexistent"), ignore_errors=True)
         return row
 
-    @staticmethod
-    def inside(folder, argv):
+    def inside(self, folder, argv):
+        if argv[0] == "python3":
+            argv = [self.interpreter, *argv[1:]]
         return ["sh", "-c", 'cd "$0" && exec "$@"', folder, *argv]
 
     @staticmethod
@@ -356,6 +404,8 @@ class Runner:
     def row(self, name, program):
         start = time.monotonic()
         try:
+            if self.launcher.left() < LEAST:
+                raise NotPossible("no time left for it")
             row = {**self.run(name, program), "result": "ok"}
         except NotPossible as error:
             row = {"program": name, "result": "not possible", "why": str(error)}
@@ -391,41 +441,62 @@ def arguments():
     p.add_argument("--lib", required=True)
     p.add_argument("--out", required=True)
     p.add_argument("--external", "--sources", required=True)
-    p.add_argument("--programs", default="", help="names, or their first parts (nccl-tests, torchtitan/pp)")
+    p.add_argument("--programs", default="", help="names, their first parts (nccl-tests), or patterns (nccl-tests/*/8)")
     p.add_argument("--jobs", type=int, default=3)
     p.add_argument("--python", default=sys.executable, help="has PyTorch")
     p.add_argument("--dep", default="", help="shared libraries that the machine lacks")
-    p.add_argument("--network", default="", help="network profile (default: measured by prism)")
+    p.add_argument("--network", default="", help="network profile (default: measured)")
     p.add_argument("--budget", type=float, default=580, help="seconds for everything")
+    p.add_argument("--soft", action="store_true")
+    p.add_argument("--blind", default="", metavar="PYTHON", help="with --soft: has PyTorch for CUDA")
     p.add_argument("--list", action="store_true")
     options = p.parse_args()
-    options.gpus, options.soft, options.blind, options.keep, options.work = 1, False, "", False, tempfile.mkdtemp(prefix="external")
+    if options.soft:
+        if not options.blind:
+            p.error("--soft needs --blind: the stand-in for Python has no counterpart of these programs")
+        options.python = options.blind
+    options.gpus, options.keep, options.work = 1, False, tempfile.mkdtemp(prefix="external")
     for name in ("bin", "lib", "out", "external"):
         setattr(options, name, os.path.abspath(getattr(options, name)))
     return options
 
 
-def save(out, rows):
+def save(out, rows, facts):
     """After every program: the machine may go at any moment."""
     counts = {r: sum(row["result"] == r for row in rows) for r in ("ok", "failed", "not possible")}
     path = os.path.join(out, "external.json")
     with open(path + ".new", "w", encoding="utf-8") as text:
-        json.dump({"format": "prism-external-results", "counts": counts, "programs": rows}, text, indent=1)
+        json.dump({"format": "prism-external-results", "facts": facts, "counts": counts, "programs": rows}, text, indent=1)
     os.replace(path + ".new", path)
     return counts
 
 
+def choose(table, wanted):
+    """In the order of what is wanted; everything where nothing is named."""
+    found = {}
+    for pattern in wanted or ["*"]:
+        found.update({n: p for n, p in table.items() if n not in found and (fnmatch.fnmatch(n, pattern) or n.startswith(pattern + "/"))})
+    return found
+
+
+def measure(launcher):
+    """The profile of the network, which one device cannot measure by itself: of two processes on it, else a nominal one."""
+    try:
+        doctor(launcher, {"rows": []})
+    except (Failed, OSError) as error:
+        say(f"prism doctor: {error}; the network is nominal")
+
+
 def main():
-    if len(sys.argv) >= 3 and sys.argv[1] in ("fetch", "build", "pack"):
-        {"fetch": fetch, "build": build, "pack": pack}[sys.argv[1]](*sys.argv[2:])
+    if len(sys.argv) >= 3 and sys.argv[1] in ("fetch", "site", "build", "pack"):
+        {"fetch": fetch, "site": site, "build": build, "pack": pack}[sys.argv[1]](*sys.argv[2:])
         return 0
     options = arguments()
     # This goes on in the programs' Python, whatever that calls itself.
     if os.environ.get("EXTERNAL_PYTHON") != options.python and shutil.which(options.python) != sys.executable:
         os.environ["EXTERNAL_PYTHON"] = options.python
         os.execvp(options.python, [options.python, *sys.argv, "--python", options.python])
-    wanted = [w for w in options.programs.split(",") if w]
-    chosen = {n: p for n, p in programs().items() if not wanted or any(n == w or n.startswith(w + "/") for w in wanted)}
+    chosen = choose(programs(), [w for w in options.programs.split(",") if w])
     if options.list:
         print("\n".join(chosen))
         return 0
@@ -433,18 +504,20 @@ def main():
     launcher, rows, lock = Launcher(options, options.out), [], threading.Lock()
     try:
         runner = Runner(options, launcher, unpacked(options, options.work))
+        if not launcher.network and any(p.emulate for p in chosen.values()):
+            measure(launcher)
 
         def one(item):
             row = runner.row(*item)
             with lock:
                 rows.append(row)
-                save(options.out, rows)
+                save(options.out, rows, launcher.facts)
 
         with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
             list(pool.map(one, chosen.items()))
     finally:
         shutil.rmtree(options.work, ignore_errors=True)
-    counts = save(options.out, rows)
+    counts = save(options.out, rows, launcher.facts)
     say(", ".join(f"{n} {r}" for r, n in counts.items()))
     return 1 if counts["failed"] else 0
 

@@ -20,6 +20,11 @@ def shares(torch):
         return stack(tensors, *arguments, **keywords)
 
     torch.bincount, torch.stack = bincount, stack_on_host
+    # Needs cuDNN; others do without.
+    torch.backends.cuda.enable_cudnn_sdp(False)
+    torch._C._set_sdp_use_cudnn = lambda use: None
+    # Compiled when first called, by NVRTC.
+    torch.Tensor.erfinv_ = lambda values: values
 
 
 class Finder(importlib.abc.MetaPathFinder):
