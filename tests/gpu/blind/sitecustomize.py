@@ -12,14 +12,19 @@ def shares(torch):
         made[0] += values.numel() - int(made.sum())
         return made.to(values.device)
 
-    stack = torch.stack
+    def on_host(function):
+        """Integers of one tensor or several are worked on there: counts and sizes."""
+        def worked(values, *arguments, **keywords):
+            one = torch.is_tensor(values)
+            first = values if one else values[0]
+            if not first.is_cuda or first.is_floating_point():
+                return function(values, *arguments, **keywords)
+            return function(values.cpu() if one else [t.cpu() for t in values], *arguments, **keywords).to(first.device)
 
-    def stack_on_host(tensors, *arguments, **keywords):
-        if tensors[0].is_cuda and not tensors[0].is_floating_point():
-            return stack([t.cpu() for t in tensors], *arguments, **keywords).to(tensors[0].device)
-        return stack(tensors, *arguments, **keywords)
+        return worked
 
-    torch.bincount, torch.stack = bincount, stack_on_host
+    torch.bincount, torch.stack, torch.cat, torch.sum = bincount, on_host(torch.stack), on_host(torch.cat), on_host(torch.sum)
+    torch.Tensor.__add__, torch.Tensor.__radd__ = on_host(torch.Tensor.__add__), on_host(torch.Tensor.__radd__)
     # Needs cuDNN; others do without.
     torch.backends.cuda.enable_cudnn_sdp(False)
     torch._C._set_sdp_use_cudnn = lambda use: None

@@ -97,6 +97,8 @@ def external(launcher, result):
             os.path.join(launcher.out, "external"), "--python", launcher.options.python, "--sources", launcher.options.external, "--dep", launcher.dep,
             "--network", launcher.network or "", "--jobs", str(launcher.options.jobs), "--programs", launcher.options.programs,
             "--budget", str(int(launcher.limit(570)))]
+    if launcher.blind:
+        argv += ["--soft", "--blind", launcher.options.blind]
     script(launcher, result, "external", argv, 590)
     result["passed"] = bool(result["rows"]) and all(r["passed"] for r in result["rows"])
 

@@ -1,6 +1,7 @@
 """Does the harness see what is wrong? Every comparison is given a planted difference that it must find."""
 
 import copy
+import json
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
+import external  # noqa: E402
 from harness import clocks, compare, files, memory, parse, timing  # noqa: E402
 from harness.autopsy import autopsy  # noqa: E402
 from harness.programs import Program  # noqa: E402
@@ -310,6 +312,29 @@ class Real(unittest.TestCase):
         row = self.table.row("ddp", program, "nccl", "0", 5)
         self.assertFalse(row["ok"])
         self.assertIn("capture, exit code 71: no memory", self.table.cells(row)[4])
+
+
+class ProgramsOfOthers(unittest.TestCase):
+    def test_chosen_in_the_order_of_what_is_wanted(self):
+        chosen = list(external.choose(external.programs(), ["nccl-tests/*/8", "torchtitan", "nccl-tests"]))
+        self.assertEqual(chosen[:9], [f"nccl-tests/{n}/8" for n in external.NCCL_TESTS])
+        self.assertEqual(chosen[9:11], ["torchtitan/fsdp-tp", "torchtitan/pp"])
+        self.assertEqual((len(chosen), len(set(chosen))), (29, 29))
+        self.assertEqual(list(external.choose(external.programs(), [])), list(external.programs()))
+
+    def test_what_stands_in_for_datasets_divides_rows_as_it_does(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name, first, last in (("b.json", 4, 11), ("a.json", 0, 4)):
+                with open(os.path.join(folder, name), "w", encoding="ascii") as out:
+                    out.writelines(json.dumps({"text": str(i)}) + "\n" for i in range(first, last))
+            code = "import sys; from datasets import load_dataset, Dataset\n" \
+                   "from datasets.distributed import split_dataset_by_node as split\n" \
+                   "rows = load_dataset(sys.argv[1], split='train'); parts = [split(rows, r, 4) for r in range(4)]\n" \
+                   "print([[int(x['text']) for x in p] for p in parts], [int(x['text']) for x in parts[0].skip(2)], isinstance(rows, Dataset))"
+            site = os.path.join(os.path.dirname(external.__file__), "stand_in", "site")
+            got = subprocess.run([sys.executable, "-c", code, folder], env={**os.environ, "PYTHONPATH": site}, capture_output=True,
+                                 text=True, check=True, timeout=60)
+        self.assertEqual(got.stdout, "[[0, 1, 2], [3, 4, 5], [6, 7, 8], [9, 10]] [2] True\n")
 
 
 if __name__ == "__main__":
