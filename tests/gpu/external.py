@@ -143,6 +143,7 @@ class Program:
     prelude: str = ""  # Python that runs before the program in the plain run only
     env: dict = field(default_factory=dict)
     prepare: object = None
+    finds: str = ""  # regular expression: what Prism must say is wrong with the program
     limit: float = 200
     blind: list = field(default_factory=list)  # more arguments where kernels do nothing
     packages: bool = False  # of DIR/site
@@ -273,9 +274,11 @@ def programs():
     # Its example_train.py traces the model in a way that today's PyTorch no longer does; this one does not trace.
     found["pippy/manual"] = Program(
         "pippy", python("example_manual_stage.py"), folder="examples/basic", world=3, sandbox=2, plain=False, emulate=False,
-        env={"PYTHONPATH": "../.."}, done="Rank 2 finished",
-        why_not="it makes a Gloo group of all ranks; ranks 0 and 1 end, without a barrier, before rank 2 has received, so that on "
-                "sockets NCCL of rank 2 fails (ncclRemoteError)")
+        env={"PYTHONPATH": "../.."},
+        # Its stages take the whole batch for an example of what they receive, and send a quarter of it four times. Plainly, ranks 0
+        # and 1 end after that, and rank 2, which waits for more, fails after a minute (ncclRemoteError).
+        finds="rank 0 .* calls Send of 4096 x fp32 to rank 1, rank 1 .* Recv of 16384 x fp32 from rank 0: .* has two sizes",
+        why_not="it receives more than it sends, which Prism finds")
     return found
 
 
@@ -371,8 +374,14 @@ class Runner:
         got = self.launcher.prism(self.inside(folders["prism"], program.argv, program.blind), label + "-prism",
                                   program.limit * (2 if program.emulate else 1), program.world, trace,
                                   phase="auto" if program.emulate else "capture", sandbox=str(program.sandbox), extra=env,
-                                  arguments=("--slices=1",))
+                                  arguments=("--slices=1",), check=not program.finds)
         row["seconds_prism"] = got["seconds"]
+        if program.finds:
+            said = re.search(program.finds, got["text"])
+            if not said or got["code"] == 0:
+                raise Failed(f"Prism did not say what is wrong with it, exit code {got['code']}", got["text"].splitlines()[-12:])
+            self.launcher.forget(trace)
+            return {**row, "found": said[0]}
         captured = next((t for n, t in got["logs"].items() if n.endswith(f"capture.rank{program.sandbox}")), "")
         found["capture"] = self.numbers(program, captured, "capture")
         if program.emulate:
