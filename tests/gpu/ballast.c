@@ -44,21 +44,29 @@ static size_t used(void)
     return total - free_bytes;
 }
 
-/* What a context makes for its first fill, copies and kernel is the program's, which had them before it came to NCCL. */
+/* What a context makes for its first fill, copies and kernel, and for local memory of kernels (2 KiB a thread), is the program's, which
+ * had them before it came to NCCL. */
 static void warm(CUstream stream, CUdeviceptr p)
 {
-    static const char ptx[] = ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry nothing() { ret; }\n";
+    static const char ptx[] = ".version 7.0\n.target sm_70\n.address_size 64\n"
+                              ".visible .entry some(.param .u64 at, .param .u64 other) {\n"
+                              "  .local .align 8 .b8 room[2048];\n  .reg .b64 %a<5>;\n  .reg .b32 %r<3>;\n"
+                              "  ld.param.u64 %a0, [at];\n  ld.param.u64 %a1, [other];\n  mov.u32 %r0, %tid.x;\n  cvt.u64.u32 %a2, %r0;\n"
+                              "  mov.u64 %a3, room;\n  add.u64 %a2, %a3, %a2;\n  st.local.u8 [%a2], %r0;\n  add.u64 %a4, %a3, %a1;\n"
+                              "  ld.local.u8 %r1, [%a4];\n  st.global.u8 [%a0], %r1;\n  ret;\n}\n";
     static char host[4096];
     CUmodule module;
-    CUfunction nothing;
+    CUfunction some;
+    uint64_t at = p, where = 1024;
+    void *arguments[] = {&at, &where};
     MUST(CU(cuMemsetD8Async)(p, 0, sizeof host, stream));
     MUST(CU(cuMemcpyHtoDAsync)(p, host, sizeof host, stream));
     MUST(CU(cuMemcpyDtoHAsync)(host, p, sizeof host, stream));
     MUST(CU(cuStreamSynchronize)(stream));
     if (CU(cuModuleLoadData)(&module, ptx)) /* no compiler in this driver */
         return;
-    MUST(CU(cuModuleGetFunction)(&nothing, module, "nothing"));
-    MUST(CU(cuLaunchKernel)(nothing, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL));
+    MUST(CU(cuModuleGetFunction)(&some, module, "some"));
+    MUST(CU(cuLaunchKernel)(some, 1, 1, 1, 32, 1, 1, 0, stream, arguments, NULL));
     MUST(CU(cuStreamSynchronize)(stream));
 }
 

@@ -1,11 +1,12 @@
 /* pinned.c - host memory for copies: how long each kind takes to make, and how fast copies from and to it are.
  *
- *     gpu_pinned [MiB a piece] [pieces] [kind]      one GPU; one JSON line a kind; default 256 MiB, 4 pieces, all kinds
+ *     gpu_pinned [MiB a piece] [pieces] [kind] [threads]      one GPU; one JSON line a kind; default 256 MiB, 4 pieces, all kinds
  *
  * Kinds: "alloc" cuMemHostAlloc; "register" anonymous memory, touched, then cuMemHostRegister; "aligned" the same at a multiple of
  * 2 MiB; "shared" a memfd; "hugetlb" where the system has such pages. "both": half of the
- * pieces goes in while the other half comes out.
+ * pieces goes in while the other half comes out. Threads: so many make pieces at once.
  */
+#include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -14,6 +15,7 @@
 
 #define MIB  ((size_t)1 << 20)
 #define MOST 512
+#define THREADS 16
 
 static CUstream stream, other;
 static CUdeviceptr device, second;
@@ -99,31 +101,56 @@ static void speed_of_both(void *const *at, double gb[2])
         MUST(CU(cuEventDestroy)(done[i / half][i % half]));
 }
 
+static void *at[MOST];
+static CUcontext context;
+static const char *wanted;
+static int threads = 1, next_piece;
+static double touching[MOST]; /* by piece */
+
+static void *make_pieces(void *unused)
+{
+    MUST(CU(cuCtxSetCurrent)(context));
+    for (int i; (i = __atomic_fetch_add(&next_piece, 1, __ATOMIC_RELAXED)) < pieces;) {
+        touching[i] = 0;
+        at[i] = make(wanted, &touching[i]);
+    }
+    return unused;
+}
+
 static void measure(const char *kind)
 {
-    void *at[MOST];
+    pthread_t makers[THREADS];
     double touched = 0, began = now();
-    for (int i = 0; i < pieces; i++)
-        if (!(at[i] = make(kind, &touched))) {
+    wanted = kind;
+    next_piece = 0;
+    for (int i = 0; i < threads; i++)
+        MUST(pthread_create(&makers[i], NULL, make_pieces, NULL));
+    for (int i = 0; i < threads; i++)
+        MUST(pthread_join(makers[i], NULL));
+    for (int i = 0; i < pieces; i++) {
+        touched += touching[i] / threads;
+        if (!at[i]) {
             printf("{\"row\": \"pinned\", \"kind\": \"%s\", \"made\": false}\n", kind);
             return;
         }
+    }
     double made = now() - began, in = speed(at, 0), out = speed(at, 1), both[2] = {0, 0};
     for (int i = 0; i < 3 && pieces > 1; i++)
         speed_of_both(at, both);
-    printf("{\"row\": \"pinned\", \"kind\": \"%s\", \"made\": true, \"touch_gb_per_s\": %.2f, \"make_gb_per_s\": %.2f, \"in_gb_per_s\": %.2f, "
+    printf("{\"row\": \"pinned\", \"kind\": \"%s\", \"threads\": %d, \"made\": true, \"touch_gb_per_s\": %.2f, \"make_gb_per_s\": %.2f, \"in_gb_per_s\": %.2f, "
            "\"out_gb_per_s\": %.2f, \"both_in_gb_per_s\": %.2f, \"both_out_gb_per_s\": %.2f}\n",
-           kind, touched > 0 ? (double)bytes * pieces * 1e-9 / touched : 0, (double)bytes * pieces * 1e-9 / made, in, out, both[0], both[1]);
+           kind, threads, touched > 0 ? (double)bytes * pieces * 1e-9 / touched : 0, (double)bytes * pieces * 1e-9 / made, in, out, both[0], both[1]);
     fflush(stdout);
 }
 
 int main(int argc, char **argv)
 {
     CUdevice first;
-    CUcontext context;
     bytes = (argc > 1 ? (size_t)atoi(argv[1]) : 256) * MIB;
     pieces = argc > 2 ? atoi(argv[2]) : 4;
     pieces = pieces < 1 ? 1 : pieces > MOST ? MOST : pieces;
+    threads = argc > 4 ? atoi(argv[4]) : 1;
+    threads = threads < 1 ? 1 : threads > THREADS ? THREADS : threads;
     open_cuda = open_library("libcuda.so.1");
     MUST(CU(cuInit)(0));
     MUST(CU(cuDeviceGet)(&first, 0));

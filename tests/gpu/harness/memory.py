@@ -242,7 +242,10 @@ MOVED = re.compile(r"(out|in) alone: ([0-9.]+) GB in ([0-9.]+) s; beside the oth
 
 
 def moved(text):
-    """{way: {"alone", "beside": {"gb", "seconds", "gb_per_second"}}} of what the movers said."""
+    """{way: {"alone", "beside": {"gb", "seconds", "gb_per_second"}}} of what the movers said, until the last rank had been told to leave:
+    behind that ranks end, and what the driver does then for each of them keeps the others waiting."""
+    leaving = text.rfind("stands still")
+    text = text[:leaving] if leaving >= 0 else text
     found = {way: {how: {"gb": 0.0, "seconds": 0.0} for how in ("alone", "beside")} for way in ("out", "in")}
     for way, *numbers in MOVED.findall(text):
         for how, gb, seconds in (("alone", *numbers[:2]), ("beside", *numbers[2:])):
