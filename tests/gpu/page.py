@@ -276,8 +276,10 @@ def merge(files):
 def external_programs(files):
     rows = {}
     for name, found in files:
+        # What had no time says nothing about a program that ran before.
         rows.update({r["program"]: [r["program"], r.get("world", ""), r["result"], number(r.get("seconds_real")), number(r.get("seconds_prism")),
-                                    r.get("why") or r.get("why_not") or "", name] for r in found["programs"]})
+                                    r.get("why") or r.get("why_not") or "", name]
+                     for r in found["programs"] if r["result"] != "not possible" or r["program"] not in rows})
     counts = {result: sum(r[2] == result for r in rows.values()) for result in ("ok", "failed", "not possible")}
     return ["## Programs that no one here wrote", "", ", ".join(f"{n} {r}" for r, n in counts.items()) + ".", "",
             *table(["program", "ranks", "", "real s", "Prism s", "", "from"], list(rows.values()))] if rows else []

@@ -250,7 +250,7 @@ class Launcher:
         result["switching"] = json.loads(read(os.path.join(trace, "switching.json")) or "null")
         if result["code"] == 0 or not check:
             return result
-        what = f"out of time after {seconds:.0f} s" if result["code"] == -1 else f"exit code {result['code']}"
+        what = f"out of time after {result['seconds']:.0f} s" if result["code"] == -1 else f"exit code {result['code']}"
         error = Failed(f"{name}: {what}", parse.last_lines(result["text"]))
         error.seconds, error.code = result["seconds"], result["code"]
         raise error
