@@ -28,6 +28,9 @@ parts() {
     part "engine: the preset peer, 8,192 ranks" "$top/tests/bench_engine.sh" "$build" "$work"
     part "host: recording an operation, an NCCL call" "$top/tests/bench_host.sh" "$build" "$work"
     part "graph: max-plus evaluation, 1,024 ranks, 10 iterations" "$build/test/bench_graph_run" 1024 10
+    for world in 512 2048 8192; do
+        part "graph: the replay condensed, $world ranks" "$build/test/bench_condense" $world $world
+    done
     part "worlds, export, plot, payloads, reductions" "$top/tests/bench_tools.py" "$build" "$work"
     if command -v slurmctld /usr/sbin/slurmctld >/dev/null && [ -e "$build/lib/slurm/spank_prism.so" ]; then
         part "slurm: a plain job with and without the plugins" "$top/tests/slurm/plain_cost" "$build"

@@ -73,9 +73,12 @@ struct graph_run *graph_run_create(const struct graph *g, const struct graph_run
     run->lookahead = options->lookahead;
     run->ready = run->parked = run->free_waiter = run->free_external = NONE;
     run_setup(run, options);
-    for (uint32_t i = 0; i < g->world; i++)
-        if (run_is_evaluated(run, i))
-            run->ranks[i].next_slot = next_group_slot(&run->ranks[i], 0, 0);
+    for (uint32_t i = 0; i < g->world; i++) {
+        if (!run_is_evaluated(run, i))
+            continue;
+        run->nevaluated++;
+        run->ranks[i].next_slot = next_group_slot(&run->ranks[i], 0, 0);
+    }
     set_allowed(run);
     return run;
 }
@@ -95,6 +98,21 @@ void graph_run_destroy(struct graph_run *run)
     free(run->waiters);
     free(run->externals);
     free(run);
+}
+
+void run_forget_lines(struct graph_run *run)
+{
+    for (uint32_t i = 0; i < run->graph->world; i++) {
+        free(run->ranks[i].time);
+        run->ranks[i].time = NULL;
+    }
+    free(run->lines);
+    free(run->table.places);
+    free(run->waiters);
+    run->lines = NULL;
+    run->waiters = NULL;
+    run->table = (struct run_table){0};
+    run->nlines = run->nwaiters = 0;
 }
 
 void graph_run_begin(struct graph_run *run, int64_t t0_ns)
@@ -139,7 +157,8 @@ void run_external_ended(struct graph_run *run, uint32_t index)
     struct run_external *e = &run->externals[index];
     struct run_rank *r = &run->ranks[e->rank];
     int64_t end = run_group_end(run, r, &e->group, e->n, e->live, e->nlive);
-    run_slot_raise(r, run_slot_of(r, e->n, e->k).slot, end);
+    if (!run->terms)
+        run_slot_raise(r, run_slot_of(r, e->n, e->k).slot, end);
     if (run->ops.on_release)
         run->ops.on_release(run->ops.ctx, e->rank, e->comm, e->ordinal, e->group.max_ns, end);
     free(e->live);
@@ -148,9 +167,8 @@ void run_external_ended(struct graph_run *run, uint32_t index)
     run->free_external = index;
 }
 
-/* The node that group `ordinal` stands for, and its loop. */
-static int find_group(const struct graph_run *run, uint32_t rank, uint32_t comm, uint32_t ordinal,
-                      uint32_t *n, uint32_t *k, struct prism_error *err)
+int run_find_group(const struct graph_run *run, uint32_t rank, uint32_t comm, uint32_t ordinal, uint32_t *n, uint32_t *k,
+                   struct prism_error *err)
 {
     if (rank >= run->graph->world || !run->ranks[rank].external)
         return prism_error_set(err, PRISM_EXIT_DAEMON, "rank %u: not a sandbox rank of this replay", rank);
@@ -183,8 +201,7 @@ static int find_group(const struct graph_run *run, uint32_t rank, uint32_t comm,
     return 0;
 }
 
-static bool same_structure(const struct run_rank *r, const struct graph_node *node,
-                           const struct graph_part *live, uint32_t nlive)
+bool run_same_structure(const struct run_rank *r, const struct graph_node *node, const struct graph_part *live, uint32_t nlive)
 {
     const struct graph_part *recorded = &r->recorded->parts[node->first_part];
     if (nlive != node->nparts)
@@ -213,7 +230,7 @@ int graph_run_arrive(struct graph_run *run, uint32_t rank, uint32_t comm, uint32
                      const struct graph_part *live_parts, uint32_t nlive, struct prism_error *err)
 {
     uint32_t n = 0, k = 0;
-    if (find_group(run, rank, comm, ordinal, &n, &k, err))
+    if (run_find_group(run, rank, comm, ordinal, &n, &k, err))
         return -1;
     struct run_rank *r = &run->ranks[rank];
     uint32_t index = external_take(run);
@@ -228,7 +245,7 @@ int graph_run_arrive(struct graph_run *run, uint32_t rank, uint32_t comm, uint32
         e->nlive = nlive;
     }
     const struct graph_part *live =
-        e->live && same_structure(r, &r->nodes[n], e->live, nlive) ? e->live : NULL;
+        e->live && run_same_structure(r, &r->nodes[n], e->live, nlive) ? e->live : NULL;
     if (run_match(run, r, run->nlines + index, &e->group, n, k, live))
         run_external_ended(run, index);
     note_progress(run, r, n, k);

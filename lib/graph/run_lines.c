@@ -114,7 +114,8 @@ static void hosts_to_end(struct graph_run *run, struct run_rank *r)
 
 static void stream_new_slot(struct graph_run *run, struct run_rank *r, struct run_line *l)
 {
-    run_slot_raise(r, l->slot, l->end_ns);
+    if (!run->terms)
+        run_slot_raise(r, l->slot, l->end_ns);
     if (l->n == NONE) {
         l->state = LINE_ENDED;
         l->slot = 0;
@@ -176,11 +177,6 @@ static bool dep_end(struct graph_run *run, struct run_rank *r, uint32_t line, in
 
 /* ---- Host threads ---- */
 
-static inline int64_t later(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 /* Issue nodes until past want. False: blocked at a SYNC (and on a list). */
 static bool host_advance(struct graph_run *run, struct run_rank *r, uint32_t line)
 {
@@ -192,10 +188,11 @@ static bool host_advance(struct graph_run *run, struct run_rank *r, uint32_t lin
             int64_t dep;
             if (!dep_end(run, r, line, &dep))
                 return false;
-            int64_t end = later(issue, dep);
+            int64_t end = run_later(run, issue, dep);
             if (run->ops.on_node)
                 run->ops.on_node(run->ops.ctx, h->rank, position, issue, end);
-            run_slot_raise(r, run_slot_of(r, h->n, h->k).slot, end);
+            if (!run->terms)
+                run_slot_raise(r, run_slot_of(r, h->n, h->k).slot, end);
             h->end_ns = end;
         } else {
             ring_put(run, r, position, issue);
@@ -271,12 +268,12 @@ static inline bool stream_start(struct graph_run *run, struct run_rank *r, struc
     if (!line_is_past(r, &run->lines[host], position) && !pull_host(run, r, line, host, position))
         return false;
     int64_t start = l->end_ns + (r->device_work ? run_round(r->device_work[l->n]) : 0);
-    start = later(start, r->time[position & r->mask]);
+    start = run_later(run, start, r->time[position & r->mask]);
     if (node->dep) {
         int64_t dep;
         if (!dep_end(run, r, line, &dep))
             return false;
-        start = later(start, dep);
+        start = run_later(run, start, dep);
     }
     *start_ns = start;
     return true;
@@ -314,6 +311,10 @@ static void stream_run(struct graph_run *run, uint32_t line)
 void run_drain(struct graph_run *run)
 {
     while (run->ready != NONE) {
+        if (run->terms && terms_are_many(run->terms))
+            run_collect_terms(run);
+        if (run->terms && terms_refused(run->terms))
+            return;
         uint32_t line = run->ready;
         run->ready = run->lines[line].next;
         if (run->lines[line].is_host)

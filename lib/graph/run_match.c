@@ -26,8 +26,7 @@ static void group_fed(struct graph_run *run, uint32_t number, int64_t start_ns)
 {
     bool is_line = number < run->nlines;
     struct run_group *g = is_line ? &run->lines[number].group : &run->externals[number - run->nlines].group;
-    if (start_ns > g->max_ns)
-        g->max_ns = start_ns;
+    g->max_ns = run_later(run, g->max_ns, start_ns);
     if (--g->pending)
         return;
     if (is_line)
@@ -48,10 +47,9 @@ static void waiters_feed(struct graph_run *run, uint32_t head, int64_t start_ns)
     }
 }
 
-static inline void group_raise(struct run_group *g, int64_t start_ns)
+static inline void group_raise(const struct graph_run *run, struct run_group *g, int64_t start_ns)
 {
-    if (start_ns > g->max_ns)
-        g->max_ns = start_ns;
+    g->max_ns = run_later(run, g->max_ns, start_ns);
 }
 
 struct entering {
@@ -75,16 +73,18 @@ static void enter_collective(const struct entering *e, enum graph_feeds feeds, i
     struct run_open *o = run_table_get(&run->table, sequence, e->comm, place, place);
     bool last = ++o->count == e->size;
     bool from_root = feeds == GRAPH_FEEDS_FROM_ROOT;
-    if ((!from_root || e->self == root) && e->group->start_ns > o->start_ns)
-        o->start_ns = e->group->start_ns;
+    if (!from_root || e->self == root)
+        o->start_ns = run_later(run, o->start_ns, e->group->start_ns);
     if (from_root && e->self == root)
         o->fed = true;
     if (!from_root && last)
         o->fed = true;
+    if (last && run->terms && feeds == GRAPH_FEEDS_ALL && place == RUN_COLLECTIVE && e->size == run->nevaluated)
+        o->start_ns = run->on_meeting(run->ops.ctx, e->comm, sequence, o->start_ns);
 
     if (feeds == GRAPH_FEEDS_ALL || (e->self == root) != from_root) {
         if (o->fed)
-            group_raise(e->group, o->start_ns);
+            group_raise(e->run, e->group, o->start_ns);
         else
             wait_on(e, o);
     }
@@ -113,7 +113,7 @@ static void enter_p2p(const struct entering *e, bool send, bool eager, int32_t p
         return;
     }
     if (!eager)
-        group_raise(e->group, o->start_ns);
+        group_raise(e->run, e->group, o->start_ns);
     uint32_t waiters = o->waiters;
     run_table_remove(&run->table, o);
     waiters_feed(run, waiters, e->group->start_ns);

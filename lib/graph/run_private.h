@@ -16,12 +16,16 @@
  *
  * Groups. A COMM node in flight; `pending` counts the parts whose feeding starts are not known yet. Group
  * numbers below nlines are those of the lines; the ones above belong to arrivals of external ranks.
+ *
+ * Times are numbers of nanoseconds, or, where `terms` is set (condense.h), maxima of moments that are not known yet (terms.h):
+ * all that is done with them is to add works and durations, and run_later. INT64_MIN is "nothing" in both.
  */
 #ifndef PRISM_GRAPH_RUN_PRIVATE_H
 #define PRISM_GRAPH_RUN_PRIVATE_H
 
 #include "graph/feeds.h"
 #include "graph/run.h"
+#include "graph/terms.h"
 
 #define NONE UINT32_MAX
 
@@ -130,6 +134,11 @@ struct graph_run {
     uint32_t nwaiters, waiters_cap, free_waiter;
     struct run_external *externals;
     uint32_t nexternals, externals_cap, free_external;
+    struct terms *terms; /* borrowed; NULL: times are numbers */
+    uint32_t nevaluated; /* ranks, external ones among them */
+    /* With terms: everyone who is evaluated has come to collective `sequence` of the communicator. Returns a moment that stands
+     * for the latest start. */
+    int64_t (*on_meeting)(void *ctx, uint32_t comm, uint64_t sequence, int64_t start_ns);
 };
 
 static inline bool run_is_evaluated(const struct graph_run *run, uint32_t rank)
@@ -159,6 +168,13 @@ static inline int64_t run_round(double ns)
     return (int64_t)(ns + 0.5);
 }
 
+static inline int64_t run_later(const struct graph_run *run, int64_t a, int64_t b)
+{
+    if (run->terms)
+        return terms_later(run->terms, a, b);
+    return a > b ? a : b;
+}
+
 /* run_setup.c */
 struct slot_place {
     uint32_t slot, end;
@@ -186,7 +202,18 @@ int64_t run_group_end(struct graph_run *run, struct run_rank *r, const struct ru
 /* The COMM node at which the line stands has ended. */
 void run_line_comm_ended(struct graph_run *run, uint32_t line);
 
+/* What only lines need, so that run_find_group and run_group_end go on to serve. */
+void run_forget_lines(struct graph_run *run);
+
+/* run_terms.c: give back what no time of the run stands for any more. Between lines only: times on the stack do not count. */
+void run_collect_terms(struct graph_run *run);
+
 /* run.c */
+/* The node that group `ordinal` of an external rank stands for, and its loop. -1 with err: graph_run_arrive. */
+int run_find_group(const struct graph_run *run, uint32_t rank, uint32_t comm, uint32_t ordinal, uint32_t *n, uint32_t *k,
+                   struct prism_error *err);
+/* Whether live parts are the node's but for their counts: only then they decide on eager sends. */
+bool run_same_structure(const struct run_rank *r, const struct graph_node *node, const struct graph_part *live, uint32_t nlive);
 void run_external_ended(struct graph_run *run, uint32_t index);
 
 #endif

@@ -151,6 +151,27 @@ static void add_steps(struct builder *b, uint32_t steps)
     }
 }
 
+/* All ranks' all-reduce, behind all of a rank's streams; every host thread waits for it. */
+static void add_meeting(struct builder *b)
+{
+    struct graph_part part = {.op = GRAPH_OP_ALLREDUCE, .datatype = 7, .peer = -1, .count = 1};
+    for (uint32_t r = 0; r < b->shape.world; r++) {
+        struct graph_node n = blank(b, GRAPH_COMM);
+        for (uint32_t s = 0; s < b->shape.streams; s++) {
+            graph_add_node(b->g, r, &(struct graph_node){.kind = GRAPH_RECORD, .host = n.host, .stream = s}, NULL, 0);
+            graph_add_node(b->g, r, &(struct graph_node){.kind = GRAPH_WAIT, .host = n.host, .stream = n.stream, .dep = 1}, NULL, 0);
+        }
+        n.ordinal = b->ordinals[r][0]++;
+        graph_add_node(b->g, r, &n, &part, 1);
+        n = (struct graph_node){.kind = GRAPH_RECORD, .host = n.host, .stream = n.stream};
+        graph_add_node(b->g, r, &n, NULL, 0);
+        for (uint32_t h = 0; h < b->shape.hosts; h++) {
+            n = (struct graph_node){.kind = GRAPH_SYNC, .host = (uint16_t)h, .dep = 1 + h};
+            graph_add_node(b->g, r, &n, NULL, 0);
+        }
+    }
+}
+
 static void set_works(struct builder *b)
 {
     for (uint32_t r = 0; r < b->shape.world; r++) {
@@ -174,6 +195,8 @@ struct graph *random_graph(uint64_t *state, const struct random_shape *shape)
         for (uint32_t r = 0; r < shape->world; r++)
             bounds[r][i] = b.g->ranks[r].nnodes;
         add_steps(&b, shape->steps);
+        if (shape->meets)
+            add_meeting(&b);
     }
     for (uint32_t r = 0; r < shape->world; r++)
         bounds[r][shape->iterations] = b.g->ranks[r].nnodes;

@@ -13,6 +13,7 @@ struct random_shape {
     bool works;                                  /* random works on every node */
     uint32_t rotate; /* 1: ranks' iterations begin anywhere in the period (sets iterations one less) */
     bool alike;      /* members of a group use the same stream and host: ranks of equal structure */
+    bool meets;      /* at the end of an iteration: all ranks' all-reduce, and every host thread waits for it */
     uint32_t drop;   /* one in so many sends or receives is left out (deadlocks); 0 = none */
 };
 
