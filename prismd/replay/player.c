@@ -6,9 +6,15 @@
 #include <string.h>
 
 #include "common/array.h"
+#include "common/clock.h"
+#include "common/log.h"
 
 struct player {
     struct graph_run *run;
+    struct graph_condensed *condensed; /* owned; NULL: none, or it has left */
+    struct player_replay replay;       /* with condensed: what is played when it leaves */
+    struct player_arrival *told;       /* owned; with condensed: all so far; parts NULL where they are as recorded */
+    size_t ntold, told_cap;
     struct watch *beside;
     pthread_t thread;
     pthread_mutex_t lock; /* all below */
@@ -85,28 +91,95 @@ static void *play_beside(void *arg)
     return NULL;
 }
 
-struct player *player_create(struct graph_run *run, struct watch *beside)
+static struct player *create(void)
 {
     struct player *p = calloc(1, sizeof *p);
-    sigset_t all, before;
     if (!p)
         abort();
-    p->run = run;
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->more, NULL);
-    if (!beside)
-        return p;
+    return p;
+}
+
+/* From then on the thread plays. */
+static int go_beside(struct player *p, struct watch *beside)
+{
+    sigset_t all, before;
     sigfillset(&all); /* signals are the main thread's */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int rc = pthread_create(&p->thread, NULL, play_beside, p);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!rc)
         p->beside = beside;
-    if (!rc)
+    return rc ? -1 : 0;
+}
+
+struct player *player_create(struct graph_run *run, struct watch *beside)
+{
+    struct player *p = create();
+    p->run = run;
+    if (!beside || !go_beside(p, beside))
         return p;
     player_destroy(p);
     return NULL;
 }
+
+struct player *player_create_condensed(const struct player_replay *replay)
+{
+    struct prism_error why = {0};
+    int64_t begin = clock_now_ns();
+    struct graph_condensed *c = graph_condense(replay->graph, &replay->ops, &replay->options, NULL, &why);
+    if (!c) {
+        log_debug("the replay is not condensed: %s", why.text);
+        return NULL;
+    }
+    struct graph_condensed_size size = graph_condensed_size(c);
+    log_debug("the replay was condensed in %.2f s: %llu weights, %llu of an iteration beyond the recorded ones%s", (double)(clock_now_ns() - begin) / 1e9,
+              (unsigned long long)size.terms, (unsigned long long)size.per_loop, size.only_recorded ? " (for which it does not serve)" : "");
+    struct player *p = create();
+    p->condensed = c;
+    p->replay = *replay;
+    return p;
+}
+
+/* ---- With what has been condensed: no thread, no lock ---- */
+
+/* All that has arrived is played again, by a thread. */
+static int leave(struct player *p, struct prism_error *err)
+{
+    graph_condensed_destroy(p->condensed);
+    p->condensed = NULL;
+    pthread_mutex_lock(&p->lock); /* the thread waits for it, until it is known to be there */
+    p->run = graph_run_create(p->replay.graph, &p->replay.ops, &p->replay.options);
+    p->arrivals = p->told;
+    p->narrivals = p->ntold;
+    p->arrivals_cap = p->told_cap;
+    p->told = NULL;
+    p->ntold = p->told_cap = 0;
+    int rc = !p->run ? -1 : go_beside(p, p->replay.beside);
+    pthread_mutex_unlock(&p->lock);
+    if (rc)
+        return prism_error_set(err, PRISM_EXIT_SYSTEM, "cannot start a thread for the replay");
+    return 0;
+}
+
+static int arrive_condensed(struct player *p, const struct player_arrival *a, struct prism_error *err)
+{
+    struct player_arrival told = *a;
+    int rc = graph_condensed_arrive(p->condensed, a->rank, a->comm, a->ordinal, a->start_ns, a->parts, a->nparts, &p->err);
+    if (rc < 0)
+        *err = p->err;
+    if (!rc && graph_condensed_is_recorded(p->condensed, a->rank, a->comm, a->ordinal, a->parts, a->nparts)) {
+        free(told.parts);
+        told.parts = NULL;
+        told.nparts = 0;
+    }
+    p->told = array_room(p->told, p->ntold, &p->told_cap, sizeof *p->told);
+    p->told[p->ntold++] = told;
+    return rc == GRAPH_CONDENSED_LEFT ? leave(p, err) : rc;
+}
+
+/* ---- ---- */
 
 void player_destroy(struct player *p)
 {
@@ -120,6 +193,10 @@ void player_destroy(struct player *p)
         pthread_join(p->thread, NULL);
     for (size_t i = 0; i < p->narrivals; i++)
         free(p->arrivals[i].parts);
+    for (size_t i = 0; i < p->ntold; i++)
+        free(p->told[i].parts);
+    free(p->told);
+    graph_condensed_destroy(p->condensed);
     free(p->arrivals);
     free(p->releases);
     graph_run_destroy(p->run);
@@ -143,6 +220,8 @@ static int failed(const struct player *p, struct prism_error *err)
 
 int player_arrive(struct player *p, const struct player_arrival *a, struct prism_error *err)
 {
+    if (p->condensed)
+        return arrive_condensed(p, a, err);
     pthread_mutex_lock(&p->lock);
     p->arrivals = array_room(p->arrivals, p->narrivals, &p->arrivals_cap, sizeof *p->arrivals);
     p->arrivals[p->narrivals++] = *a;
@@ -160,7 +239,9 @@ int player_begin(struct player *p, int64_t t0_ns, struct prism_error *err)
     pthread_mutex_lock(&p->lock);
     p->begun = true;
     p->t0_ns = t0_ns;
-    if (p->beside) {
+    if (p->condensed) {
+        graph_condensed_begin(p->condensed, t0_ns);
+    } else if (p->beside) {
         pthread_cond_signal(&p->more);
     } else {
         pthread_mutex_unlock(&p->lock);

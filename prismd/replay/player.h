@@ -1,5 +1,6 @@
 /* player.h - who plays the graph: the caller, at once; or where an arrival can set off a long stretch (an unfolded world of
- * thousands: seconds), a thread of its own, so that the watch thread goes on to see gates arrive and to open them meanwhile.
+ * thousands: seconds), what has been condensed of it (graph/condense.h), at once; or, where that is refused or does not serve any more, a thread of its
+ * own, so that the watch thread goes on to see gates arrive and to open them meanwhile.
  *
  * The graph's callbacks come from the one that plays. The thread holds no lock of the daemon: what it says about gates is kept in a
  * list, which the watch thread takes (player_take, with the daemon's lock).
@@ -7,6 +8,7 @@
 #ifndef PRISM_PRISMD_PLAYER_H
 #define PRISM_PRISMD_PLAYER_H
 
+#include "graph/condense.h"
 #include "graph/run.h"
 #include "prismd/gates/watch.h"
 
@@ -29,6 +31,18 @@ bool player_plays_long(const struct graph *g, const uint32_t *as);
 /* Takes the run. beside: the thread to wake, of a player with a thread of its own; NULL: the caller plays. NULL: no thread could be made
  * (the run is gone). */
 struct player *player_create(struct graph_run *run, struct watch *beside);
+
+struct player_replay {
+    const struct graph *graph;
+    struct graph_run_ops ops;
+    struct graph_run_options options;
+    struct watch *beside;
+};
+
+/* Condenses the replay, which may take seconds. The caller plays, until what has been condensed leaves (GRAPH_CONDENSED_LEFT). From then on it
+ * is a player with a thread, which plays `replay` from the beginning with all that has arrived; releases from before come a second
+ * time. NULL: the graph is refused. */
+struct player *player_create_condensed(const struct player_replay *replay);
 void player_destroy(struct player *p); /* waits for what is being played; NULL is fine */
 bool player_is_beside(const struct player *p);
 

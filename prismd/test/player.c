@@ -1,4 +1,5 @@
-/* player.c - a graph played by the caller and by a thread of its own: the same ends, and errors that are told. */
+/* player.c - a graph played by the caller, by a thread of its own, and condensed, until it has to be played after all: the same ends, and
+ * errors that are told. */
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -24,7 +25,10 @@ struct fixture {
     struct player *player;
     int64_t ends[GROUPS];
     uint32_t nends;
+    bool twice;
 };
+
+enum how { CALLER, BESIDE, CONDENSED };
 
 static double duration(void *ctx, const struct graph *g, uint32_t comm, int32_t p, const struct graph_part *parts, uint32_t nparts)
 {
@@ -33,14 +37,20 @@ static double duration(void *ctx, const struct graph *g, uint32_t comm, int32_t 
 
 static bool eager(void *ctx, uint64_t bytes)
 {
-    return false;
+    return bytes <= 4;
 }
 
 static void keep(struct fixture *f, const struct player_release *r)
 {
     assert_int_equal(r->rank, 0);
-    assert_int_equal(r->ordinal, f->nends);
-    f->ends[f->nends++] = r->end_ns;
+    assert_in_range(r->ordinal, 0, GROUPS - 1);
+    if (f->ends[r->ordinal]) { /* a second time */
+        assert_true(f->twice);
+        assert_int_equal(r->end_ns, f->ends[r->ordinal]);
+        return;
+    }
+    f->ends[r->ordinal] = r->end_ns;
+    f->nends++;
 }
 
 static void on_release(void *ctx, uint32_t rank, uint32_t comm, uint32_t ordinal, int64_t started_ns, int64_t end_ns)
@@ -53,8 +63,8 @@ static void on_release(void *ctx, uint32_t rank, uint32_t comm, uint32_t ordinal
         keep(f, &r);
 }
 
-/* Rank 0 is live; rank 1 computes 1,000 ns before each all-reduce. */
-static void make(struct fixture *f, bool beside)
+/* Rank 0 is live; rank 1 computes 1,000 ns before each all-reduce, or receive from it (every second one, with messages). */
+static void make(struct fixture *f, enum how how, bool messages)
 {
     static const uint8_t external[2] = {1, 0};
     const int32_t members[2] = {0, 1};
@@ -67,6 +77,8 @@ static void make(struct fixture *f, bool beside)
         for (uint32_t i = 0; i < GROUPS; i++) {
             struct graph_node n = {.kind = GRAPH_COMM, .ordinal = i};
             struct graph_part p = {.op = GRAPH_OP_ALLREDUCE, .datatype = 7, .peer = -1, .count = 4};
+            if (messages && i % 2)
+                p = (struct graph_part){.op = r ? GRAPH_OP_RECV : GRAPH_OP_SEND, .datatype = 7, .peer = r ? 0 : 1, .count = 4};
             assert_int_equal(graph_add_node(f->g, r, &n, &p, 1), 0);
         }
         graph_alloc_works(f->g, r);
@@ -75,13 +87,12 @@ static void make(struct fixture *f, bool beside)
     }
     struct graph_run_ops ops = {duration, eager, on_release, NULL, f, NULL};
     struct graph_run_options options = {.external = external};
-    struct graph_run *run = graph_run_create(f->g, &ops, &options);
-    assert_non_null(run);
     f->watch = watch_create(&f->daemon);
     assert_non_null(f->watch);
-    f->player = player_create(run, beside ? f->watch : NULL);
+    f->player = how == CONDENSED ? player_create_condensed(&(struct player_replay){f->g, ops, options, f->watch})
+                                 : player_create(graph_run_create(f->g, &ops, &options), how == BESIDE ? f->watch : NULL);
     assert_non_null(f->player);
-    assert_int_equal(player_is_beside(f->player), beside);
+    assert_int_equal(player_is_beside(f->player), how == BESIDE);
 }
 
 static void unmake(struct fixture *f)
@@ -92,12 +103,17 @@ static void unmake(struct fixture *f)
     pthread_mutex_destroy(&f->daemon.lock);
 }
 
-static int arrive(struct fixture *f, uint32_t comm, uint32_t ordinal, struct prism_error *err)
+static int arrive_with(struct fixture *f, struct graph_part part, uint32_t comm, uint32_t ordinal, struct prism_error *err)
 {
     struct player_arrival a = {.comm = comm, .ordinal = ordinal, .start_ns = (ordinal + 1) * STEP, .nparts = 1};
     a.parts = malloc(sizeof *a.parts);
-    *a.parts = (struct graph_part){.op = GRAPH_OP_ALLREDUCE, .datatype = 7, .peer = -1, .count = 4};
+    *a.parts = part;
     return player_arrive(f->player, &a, err);
+}
+
+static int arrive(struct fixture *f, uint32_t comm, uint32_t ordinal, struct prism_error *err)
+{
+    return arrive_with(f, (struct graph_part){.op = GRAPH_OP_ALLREDUCE, .datatype = 7, .peer = -1, .count = 4}, comm, ordinal, err);
 }
 
 /* Takes until so many ends are known or an error is told: what take said last. */
@@ -116,11 +132,11 @@ static int64_t take_until(struct fixture *f, uint32_t n, struct prism_error *err
 }
 
 /* Half of the groups arrive before the beginning. */
-static void play(bool beside)
+static void play(enum how how)
 {
     struct fixture f;
     struct prism_error err = {0};
-    make(&f, beside);
+    make(&f, how, false);
     for (uint32_t i = 0; i < GROUPS / 2; i++)
         assert_int_equal(arrive(&f, 0, i, &err), 0);
     assert_int_equal(f.nends, 0);
@@ -134,18 +150,52 @@ static void play(bool beside)
     unmake(&f);
 }
 
-static void the_caller_plays(void **state) { play(false); }
-static void a_thread_plays_the_same(void **state) { play(true); }
+static void the_caller_plays(void **state) { play(CALLER); }
+static void a_thread_plays_the_same(void **state) { play(BESIDE); }
+static void condensed_is_the_same(void **state) { play(CONDENSED); }
+
+/* From the `small`th group on, sends are so small that they end without their receivers. */
+static void play_messages(struct fixture *f, enum how how, uint32_t small)
+{
+    struct prism_error err = {0};
+    make(f, how, true);
+    f->twice = how == CONDENSED;
+    for (uint32_t i = 0; i < GROUPS; i++) {
+        struct graph_part p = {.op = GRAPH_OP_ALLREDUCE, .datatype = 7, .peer = -1, .count = 4};
+        if (i % 2)
+            p = (struct graph_part){.op = GRAPH_OP_SEND, .datatype = 7, .peer = 1, .count = i < small ? 4 : 1};
+        if (i == GROUPS / 2)
+            assert_int_equal(player_begin(f->player, GROUPS * STEP, &err), 0);
+        assert_int_equal(arrive_with(f, p, 0, i, &err), 0);
+    }
+    if (player_is_beside(f->player))
+        assert_true(take_until(f, GROUPS, &err) >= 0);
+    assert_int_equal(f->nends, GROUPS);
+}
+
+/* Before the beginning, or behind it, or not at all. */
+static void sizes_that_change_who_waits_are_played(void **state)
+{
+    for (uint32_t small = GROUPS / 4; small <= GROUPS * 5 / 4; small += GROUPS / 2) {
+        struct fixture plain, f;
+        play_messages(&plain, CALLER, small);
+        play_messages(&f, CONDENSED, small);
+        assert_int_equal(player_is_beside(f.player), small < GROUPS);
+        assert_memory_equal(plain.ends, f.ends, sizeof f.ends);
+        unmake(&plain);
+        unmake(&f);
+    }
+}
 
 static void what_the_graph_does_not_know_is_told(void **state)
 {
-    for (int beside = 0; beside < 2; beside++) {
+    for (enum how how = CALLER; how <= CONDENSED; how++) {
         struct fixture f;
         struct prism_error err = {0};
-        make(&f, beside);
+        make(&f, how, false);
         assert_int_equal(player_begin(f.player, 0, &err), 0);
         int rc = arrive(&f, 9, 0, &err);
-        assert_true(beside || rc == -1);
+        assert_true(how == BESIDE || rc == -1);
         assert_int_equal(take_until(&f, GROUPS, &err), -1);
         assert_int_not_equal(err.code, 0);
         unmake(&f);
@@ -157,10 +207,10 @@ static void destroyed_in_between(void **state)
 {
     struct fixture f;
     struct prism_error err = {0};
-    make(&f, true);
+    make(&f, BESIDE, false);
     assert_int_equal(arrive(&f, 0, 0, &err), 0);
     unmake(&f);
-    make(&f, true);
+    make(&f, BESIDE, false);
     assert_int_equal(player_begin(f.player, 0, &err), 0);
     for (uint32_t i = 0; i < GROUPS; i++)
         assert_int_equal(arrive(&f, 0, i, &err), 0);
@@ -172,6 +222,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_caller_plays),
         cmocka_unit_test(a_thread_plays_the_same),
+        cmocka_unit_test(condensed_is_the_same),
+        cmocka_unit_test(sizes_that_change_who_waits_are_played),
         cmocka_unit_test(what_the_graph_does_not_know_is_told),
         cmocka_unit_test(destroyed_in_between),
     };
