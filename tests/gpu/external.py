@@ -10,7 +10,8 @@
 DIR has one folder for each line of external.pins, or one archive *.tar.xz of them; DIR/site holds Python packages that the
 machine lacks. Data is synthetic and made here; where there is no package `datasets`, stand_in/site reads it, and the program's row
 says so. --programs: names, their first parts, or patterns (nccl-tests/*/8), in the order in which they begin. Writes
-OUT/external.json and prints one line a program: ok, failed or not possible, seconds, why. What is compared: the numbers that the program prints, in all printed digits, between real NCCL
+OUT/external.json and prints one line a program: ok, failed or not possible, seconds, why. What is compared: the numbers that the
+program prints, in all printed digits, between real NCCL
 (where N ranks can share the one GPU without Prism), capture and emulation; for nccl-tests its own check of every result.
 --soft --blind PYTHON rehearses on software GPUs (tests/gpu/blind): everything runs, and no number means anything.
 Exit code 0 when nothing failed; 1 otherwise.
@@ -43,6 +44,7 @@ from harness.launch import Failed, Launcher, rehearsal_python, say  # noqa: E402
 
 NCCL_TESTS = ("all_reduce", "all_gather", "reduce_scatter", "alltoall", "sendrecv", "broadcast", "reduce", "gather", "scatter")
 NUMBER = r"[-+0-9.eE]+|nan|inf"
+STAND_IN = os.path.join(HERE, "stand_in", "site")
 TOOLS = ".tools"  # of a program's own folder, first in its PATH
 LEAST = 45  # seconds; what has less left is not begun
 # Of packages: what no program asks for.
@@ -147,6 +149,7 @@ class Program:
     limit: float = 200
     blind: list = field(default_factory=list)  # more arguments where kernels do nothing
     packages: bool = False  # of DIR/site
+    stand_in: tuple = ()  # packages of stand_in/site that it takes where the machine has none
     compare: object = None  # (plain folder, captured folder) -> text of a difference, or ""
 
 
@@ -247,11 +250,11 @@ def programs():
         numbers=rf"iter (\d+): loss ({NUMBER})", prepare=nanogpt_data)
     found["torchtitan/fsdp-tp"] = Program(
         "torchtitan", python("-m", "torchtitan.train", *TITAN, "--parallelism.tensor_parallel_degree", "2"),
-        numbers=rf"step: *(\d+) +loss: *({NUMBER}) +grad_norm: *({NUMBER})", prepare=titan_data, packages=True)
+        numbers=rf"step: *(\d+) +loss: *({NUMBER}) +grad_norm: *({NUMBER})", prepare=titan_data, packages=True, stand_in=("datasets",))
     found["torchtitan/pp"] = Program(
         "torchtitan", python("-m", "torchtitan.train", *TITAN, "--parallelism.pipeline_parallel_degree", "2",
                              "--parallelism.pipeline_parallel_schedule", "1F1B"), sandbox=3,
-        numbers=rf"step: *(\d+) +loss: *({NUMBER}) +grad_norm: *({NUMBER})", prepare=titan_data, packages=True)
+        numbers=rf"step: *(\d+) +loss: *({NUMBER}) +grad_norm: *({NUMBER})", prepare=titan_data, packages=True, stand_in=("datasets",))
     for name, options in (("dp-tp", ["--tensor-model-parallel-size", "2"]),
                           # Sequence parallelism needs Apex or Transformer Engine: PyTorch's LayerNorm is refused with it.
                           ("tp-pp", ["--tensor-model-parallel-size", "2", "--pipeline-model-parallel-size", "2"])):
@@ -297,13 +300,16 @@ class Runner:
         self.interpreter = rehearsal_python(options) if options.soft else sys.executable
         packages = os.path.join(sources, "site")
         self.packages = [packages] if os.path.isdir(packages) else []
-        found = importlib.util.find_spec("datasets") or os.path.isdir(os.path.join(packages, "datasets"))
-        self.stand_ins = {} if found else {"datasets": os.path.join(HERE, "stand_in", "site")}
+
+    def stands_in(self, program):
+        return [n for n in program.stand_in
+                if not importlib.util.find_spec(n) and not any(os.path.isdir(os.path.join(p, n)) for p in self.packages)]
 
     def environment(self, program, folder):
         env = dict(program.env)
         if program.packages:
-            env["PYTHONPATH"] = ":".join(p for p in (env.get("PYTHONPATH"), *self.packages, *self.stand_ins.values()) if p)
+            stand_in = [STAND_IN] if self.stands_in(program) else []
+            env["PYTHONPATH"] = ":".join(p for p in (env.get("PYTHONPATH"), *self.packages, *stand_in) if p)
         # No hub is asked for anything; caches stay in the folder.
         env.update(HF_HOME=os.path.join(folder, ".hf"), HF_HUB_OFFLINE="1", HF_DATASETS_OFFLINE="1",
                    TRITON_CACHE_DIR=os.path.join(folder, ".triton"), OMP_NUM_THREADS="1",
@@ -355,8 +361,8 @@ class Runner:
 
     def run(self, name, program):
         row = {"program": name, "world": program.world, "commit": pins()[program.source]["commit"], "why_not": program.why_not}
-        if program.packages and self.stand_ins:
-            row["stand_in"] = list(self.stand_ins)
+        if self.stands_in(program):
+            row["stand_in"] = self.stands_in(program)
         label, found, folders = name.replace("/", "-"), {}, {}
         if program.plain:
             folders["real"], env = self.prepared(program, name, "real")
