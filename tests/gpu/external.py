@@ -473,7 +473,7 @@ def arguments():
         if not options.blind:
             p.error("--soft needs --blind: the stand-in for Python has no counterpart of these programs")
         options.python = options.blind
-    options.gpus, options.keep, options.work = 1, False, tempfile.mkdtemp(prefix="external")
+    options.gpus, options.keep = 1, False
     for name in ("bin", "lib", "out", "external"):
         setattr(options, name, os.path.abspath(getattr(options, name)))
     return options
@@ -519,6 +519,7 @@ def main():
         print("\n".join(chosen))
         return 0
     os.makedirs(options.out, exist_ok=True)
+    options.work = tempfile.mkdtemp(prefix="external")
     launcher, rows, lock = Launcher(options, options.out), [], threading.Lock()
     try:
         runner = Runner(options, launcher, unpacked(options, options.work))

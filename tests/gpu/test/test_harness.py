@@ -236,8 +236,8 @@ class Trees(unittest.TestCase):
 
 class Autopsy(unittest.TestCase):
     def test_what_hangs_says_where_and_goes_on(self):
-        asks = ("import faulthandler, signal, time\nfaulthandler.register(signal.SIGUSR2, all_threads=True)\nprint('there', flush=True)\n"
-                "def stuck_here():\n    time.sleep(60)\nstuck_here()\n")
+        asks = ("import faulthandler, signal, time\nfaulthandler.register(signal.SIGUSR2, all_threads=True)\n"
+                "def stuck_here():\n    print('there', flush=True)\n    time.sleep(60)\nstuck_here()\n")
         with tempfile.NamedTemporaryFile(suffix=".rank7") as log:
             for code, stacks in ((asks, True), ("import time\nprint('there', flush=True)\ntime.sleep(60)", False)):
                 child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=log)
