@@ -147,6 +147,7 @@ class Program:
     prepare: object = None
     finds: str = ""  # regular expression: what Prism must say is wrong with the program
     limit: float = 200
+    tolerance: float = 0  # relative, of the numbers of real NCCL; capture's and emulation's are always equal
     blind: list = field(default_factory=list)  # more arguments where kernels do nothing
     packages: bool = False  # of DIR/site
     stand_in: tuple = ()  # packages of stand_in/site that it takes where the machine has none
@@ -247,7 +248,8 @@ def programs():
         "nanogpt", python("train.py", "--dataset=synthetic", "--n_layer=2", "--n_head=4", "--n_embd=128", "--block_size=128",
                           "--batch_size=4", "--gradient_accumulation_steps=8", "--max_iters=6", "--eval_interval=1000",
                           "--eval_iters=2", "--compile=False", "--learning_rate=1e-3", "--warmup_iters=2"),
-        numbers=rf"iter (\d+): loss ({NUMBER})", prepare=nanogpt_data)
+        # Sums over four ranks in another order than NCCL's go through Adam: 6e-5 after six steps on an H200.
+        numbers=rf"iter (\d+): loss ({NUMBER})", prepare=nanogpt_data, tolerance=2e-4)
     found["torchtitan/fsdp-tp"] = Program(
         "torchtitan", python("-m", "torchtitan.train", *TITAN, "--parallelism.tensor_parallel_degree", "2"),
         numbers=rf"step: *(\d+) +loss: *({NUMBER}) +grad_norm: *({NUMBER})", prepare=titan_data, packages=True, stand_in=("datasets",))
@@ -292,6 +294,13 @@ def nccl_test(name, world, sizes):
 
 
 # --- running them ---
+
+
+def same(a, b, tolerance):
+    """Two lines' numbers: equal as printed, or of one step and no further apart."""
+    if a == b or not tolerance or a[0] != b[0]:
+        return a == b
+    return all(abs(float(x) - float(y)) <= tolerance * abs(float(y)) for x, y in zip(a[1:], b[1:]))
 
 
 class Runner:
@@ -410,7 +419,9 @@ class Runner:
         first = next(iter(found))
         for name, numbers in found.items():
             # A plain run's output is of all ranks, and stages of a pipeline print other numbers than the last one does.
-            other = [x for x in numbers if x not in found[first]][:3]
+            other = [x for x in numbers if not any(same(x, y, program.tolerance if first == "real" else 0) for y in found[first])][:3]
+            if name == "emulation" and not other:
+                other = [x for x in numbers if x not in found["capture"]][:3]
             if other or {x[0] for x in numbers} != {x[0] for x in found[first]}:
                 raise Failed(f"{name} differs from {first}: {other or 'lines are missing'}",
                              [f"{k}: {v[:12]}" for k, v in found.items()])

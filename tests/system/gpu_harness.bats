@@ -58,7 +58,9 @@ stages = json.load(open("out/results.json"))["stages"]
 row = stages["overfull"]["rows"][0]
 assert row["passed"] and len(row["switching"]) == 2 and all(s["evictions"] and s["bytes_out"] for s in row["switching"]), row
 assert row["comparisons"]["other-order"]["bits_equal"] and row["bound"]["seconds"] > 0 and len(row["capture_seconds"]) == 2, row
-assert [r["out_share"] > 0 for r in stages["switch"]["rows"]] == [True, True], stages["switch"]
+moves, *captures = stages["switch"]["rows"]
+assert moves["passed"] and len(moves["wrong"]) == 4 and all(sum(of["gb"] for of in moves["moved"][way].values()) > 0 for way in ("out", "in")), moves
+assert [r["out_share"] > 0 for r in captures] == [True, True], stages["switch"]
 P
     "$PRISM_SOURCE/tests/gpu/page.py" out/results.json --output page.md
     grep -qE '^\| ddp-16x12 \| 16 \| .* \| bits \| .* \| passed \|$' page.md
