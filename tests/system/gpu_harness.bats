@@ -14,7 +14,7 @@ drive() { # folder of programs
 }
 
 @test "comparisons find a planted difference" {
-    run timeout 60 python3 "$PRISM_SOURCE/tests/gpu/test/test_harness.py"
+    run timeout 60 python3 -m unittest discover -s "$PRISM_SOURCE/tests/gpu/test"
     echo "$output"
     [ "$status" -eq 0 ]
     grep -q '^OK$' <<<"$output"
