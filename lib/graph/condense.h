@@ -24,7 +24,7 @@
  * Live sizes only lengthen or shorten the group they belong to, which is added here. Where they change whether a send is eager the
  * equations are others: GRAPH_CONDENSED_LEFT, too.
  *
- * What it costs: the recorded iterations and up to five more are played, some two times as slowly as by graph_run (8,192 ranks, 18 million nodes
+ * What it costs: the recorded iterations and up to twelve more are played, some two times as slowly as by graph_run (8,192 ranks, 18 million nodes
  * of three iterations: 3 s), and weights: nodes times moments since the last meeting, in the worst case. It is refused, and the caller takes
  * graph_run, where the limits below are passed, and for what is said above.
  */
@@ -35,7 +35,7 @@
 
 struct graph_condense_options {
     size_t bytes;   /* of weights while it is found out, at most; 0 = 1 GiB */
-    uint64_t steps; /* weights that are looked at, at most; 0 = 2e10, some ten seconds */
+    uint64_t steps; /* weights that are looked at, at most; 0 = 2e10, six to twenty seconds */
 };
 
 struct graph_condensed;

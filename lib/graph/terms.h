@@ -38,7 +38,7 @@ struct term {
     int64_t weight_ns;
 };
 
-/* bytes: of vectors, at most; steps: weights that are looked at, at most (some 1e9 a second). */
+/* bytes: of vectors, at most; steps: weights that are looked at, at most (some 1e9 to 3e9 a second). */
 struct terms *terms_create(size_t bytes, uint64_t steps);
 void terms_destroy(struct terms *t); /* NULL is fine */
 /* A limit was passed, or a time left the range: all times are void, and terms_later gives anything. NULL: no. */

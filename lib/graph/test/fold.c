@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "build.h"
+#include "graph/condense.h"
 #include "graph/feeds.h"
 #include "graph/fold.h"
 #include "graph/run.h"
@@ -441,7 +442,25 @@ static void set_works(struct graph *g, const struct fold *f, uint64_t *seed)
     }
 }
 
-/* Rank 0 arrives so long after the end of its group before. */
+/* Played, or where condensed is not NULL, that. */
+static int arrive(struct graph_run *run, struct graph_condensed *condensed, uint32_t comm, uint32_t ordinal, int64_t start)
+{
+    return condensed ? graph_condensed_arrive(condensed, 0, comm, ordinal, start, NULL, 0, NULL) : graph_run_arrive(run, 0, comm, ordinal, start, NULL, 0, NULL);
+}
+
+/* The ends of rank 0's groups, which arrive so long after the end of the group before. */
+static void arrive_all(struct graph_run *run, struct graph_condensed *condensed, const struct graph *g, struct played *p)
+{
+    const struct graph_rank *r = &g->ranks[0];
+    uint32_t ordinals[6] = {0};
+    for (uint32_t n = 0; n < r->nnodes; n++) {
+        int64_t start = (p->nreleased ? p->released[p->nreleased - 1] : 0) + 37 * (n % 11);
+        uint32_t before = p->nreleased;
+        assert_int_equal(arrive(run, condensed, r->nodes[n].comm, ordinals[r->nodes[n].comm]++, start), 0);
+        assert_int_equal(p->nreleased, before + 1);
+    }
+}
+
 static struct played play(struct graph *g, const uint8_t *external, const uint32_t *as, int64_t *ends)
 {
     struct played p = {0};
@@ -450,18 +469,27 @@ static struct played play(struct graph *g, const uint8_t *external, const uint32
     struct graph_run *run = graph_run_create(g, &ops, &options);
     assert_non_null(run);
     graph_run_begin(run, 0);
-    const struct graph_rank *r = &g->ranks[0];
-    uint32_t ordinals[6] = {0};
-    for (uint32_t n = 0; external && n < r->nnodes; n++) {
-        int64_t start = (p.nreleased ? p.released[p.nreleased - 1] : 0) + 37 * (n % 11);
-        uint32_t before = p.nreleased;
-        assert_int_equal(graph_run_arrive(run, 0, r->nodes[n].comm, ordinals[r->nodes[n].comm]++, start, NULL, 0, NULL), 0);
-        assert_int_equal(p.nreleased, before + 1);
-    }
+    if (external)
+        arrive_all(run, NULL, g, &p);
     assert_int_equal(graph_run_blocked(run, NULL, 0), 0);
     for (uint32_t i = 0; i < g->world; i++)
         ends[i] = graph_run_iteration_end(run, i, 0);
     graph_run_destroy(run);
+    return p;
+}
+
+/* The same condensed (condense.h). */
+static struct played play_condensed(struct graph *g, const uint8_t *external, const uint32_t *as)
+{
+    struct played p = {0};
+    struct graph_run_ops ops = {.duration_ns = duration, .send_is_eager = is_eager, .on_release = on_release, .ctx = &p};
+    struct graph_run_options options = {.external = external, .as = as};
+    struct prism_error err = {0};
+    struct graph_condensed *c = graph_condense(g, &ops, &options, NULL, &err);
+    assert_non_null(c);
+    graph_condensed_begin(c, 0);
+    arrive_all(NULL, c, g, &p);
+    graph_condensed_destroy(c);
     return p;
 }
 
@@ -502,6 +530,11 @@ static void test_twins(void **state)
         assert_memory_equal(all, some, f->world * sizeof *all);
         assert_int_equal(a.nreleased, b.nreleased);
         assert_memory_equal(a.released, b.released, a.nreleased * sizeof *a.released);
+        if (outside) {
+            struct played condensed = play_condensed(g, external, as);
+            assert_int_equal(a.nreleased, condensed.nreleased);
+            assert_memory_equal(a.released, condensed.released, a.nreleased * sizeof *a.released);
+        }
         fewer += n < f->world;
         externals += n < f->world && outside && a.nreleased > 1;
         exchanges += n < f->world && has_folded_exchange(f, &p);
