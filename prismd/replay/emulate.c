@@ -427,6 +427,11 @@ static void on_left(struct daemon *d, uint32_t from, struct bytes_reader *b)
         em.not_left--;
 }
 
+bool emulate_is_playing(void)
+{
+    return em.player && player_is_playing(em.player);
+}
+
 bool emulate_may_end(const struct daemon *d)
 {
     return d->transport != TRANSPORT_NCCL || !em.not_left;

@@ -15,6 +15,8 @@ extern const struct phase_ops emulate_ops;
 int emulate_begin(struct daemon *d, const uint32_t *live, uint32_t nlive, struct prism_error *err);
 /* Other nodes' ranks need nothing of this node any more (assistants serve all nodes). */
 bool emulate_may_end(const struct daemon *d);
+/* A thread plays the graph: ends of gates may yet become known without another arrival (player.h). */
+bool emulate_is_playing(void);
 /* Calibration: works of this node's ranks have been put into d->graph when this returns. */
 void emulate_end(struct daemon *d);
 

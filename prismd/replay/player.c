@@ -10,7 +10,7 @@
 #include "common/log.h"
 
 struct player {
-    struct graph_run *run;
+    struct graph_run *run;             /* NULL: of what has been condensed, until the thread has made it */
     struct graph_condensed *condensed; /* owned; NULL: none, or it has left */
     struct player_replay replay;       /* with condensed: what is played when it leaves */
     struct player_arrival *told;       /* owned; with condensed: all so far; parts NULL where they are as recorded */
@@ -20,6 +20,7 @@ struct player {
     pthread_mutex_t lock; /* all below */
     pthread_cond_t more;
     bool stop, begun;
+    bool playing; /* the thread, just now */
     int64_t t0_ns;
     struct player_arrival *arrivals; /* owned; not played yet, in order */
     size_t narrivals, arrivals_cap;
@@ -40,19 +41,23 @@ bool player_plays_long(const struct graph *g, const uint32_t *as)
     return nodes > PLAYS_LONG;
 }
 
-static void play(struct player *p, const struct player_arrival *a)
+static void fail(struct player *p, const struct prism_error *err)
 {
-    struct prism_error err = {0};
-    int rc = graph_run_arrive(p->run, a->rank, a->comm, a->ordinal, a->start_ns, a->parts, a->nparts, &err);
-    free(a->parts);
-    if (!rc)
-        return;
     pthread_mutex_lock(&p->lock);
     if (!p->err.code)
-        p->err = err;
+        p->err = *err;
     pthread_mutex_unlock(&p->lock);
     if (p->beside)
         watch_ring(p->beside);
+}
+
+static void play(struct player *p, const struct player_arrival *a)
+{
+    struct prism_error err = {0};
+    int rc = !p->run ? 0 : graph_run_arrive(p->run, a->rank, a->comm, a->ordinal, a->start_ns, a->parts, a->nparts, &err);
+    free(a->parts);
+    if (rc)
+        fail(p, &err);
 }
 
 /* With the lock, which is let go meanwhile. */
@@ -71,19 +76,36 @@ static void play_all(struct player *p)
     }
 }
 
+/* In the thread: what was condensed has to be made first, and whoever makes it opens no gate meanwhile. */
+static void begin_beside(struct player *p)
+{
+    struct prism_error err = {0};
+    if (!p->run)
+        p->run = graph_run_create(p->replay.graph, &p->replay.ops, &p->replay.options);
+    if (p->run) {
+        graph_run_begin(p->run, p->t0_ns);
+        return;
+    }
+    prism_error_set(&err, PRISM_EXIT_TRACE, "the graph is not consistent; capture again");
+    fail(p, &err);
+}
+
 static void *play_beside(void *arg)
 {
     struct player *p = arg;
     pthread_mutex_lock(&p->lock);
     while (!p->begun && !p->stop)
         pthread_cond_wait(&p->more, &p->lock);
+    p->playing = true;
     if (!p->stop) {
         pthread_mutex_unlock(&p->lock);
-        graph_run_begin(p->run, p->t0_ns);
+        begin_beside(p);
         pthread_mutex_lock(&p->lock);
     }
     while (!p->stop) {
+        p->playing = true;
         play_all(p);
+        p->playing = false;
         while (!p->narrivals && !p->stop)
             pthread_cond_wait(&p->more, &p->lock);
     }
@@ -150,13 +172,12 @@ static int leave(struct player *p, struct prism_error *err)
     graph_condensed_destroy(p->condensed);
     p->condensed = NULL;
     pthread_mutex_lock(&p->lock); /* the thread waits for it, until it is known to be there */
-    p->run = graph_run_create(p->replay.graph, &p->replay.ops, &p->replay.options);
     p->arrivals = p->told;
     p->narrivals = p->ntold;
     p->arrivals_cap = p->told_cap;
     p->told = NULL;
     p->ntold = p->told_cap = 0;
-    int rc = !p->run ? -1 : go_beside(p, p->replay.beside);
+    int rc = go_beside(p, p->replay.beside);
     pthread_mutex_unlock(&p->lock);
     if (rc)
         return prism_error_set(err, PRISM_EXIT_SYSTEM, "cannot start a thread for the replay");
@@ -208,6 +229,14 @@ void player_destroy(struct player *p)
 bool player_is_beside(const struct player *p)
 {
     return p->beside;
+}
+
+bool player_is_playing(struct player *p)
+{
+    pthread_mutex_lock(&p->lock);
+    bool playing = p->beside && p->begun && (p->playing || p->narrivals);
+    pthread_mutex_unlock(&p->lock);
+    return playing;
 }
 
 /* With the lock. */

@@ -45,6 +45,7 @@ struct player_replay {
 struct player *player_create_condensed(const struct player_replay *replay);
 void player_destroy(struct player *p); /* waits for what is being played; NULL is fine */
 bool player_is_beside(const struct player *p);
+bool player_is_playing(struct player *p); /* the thread has something to play: ends may yet be told without another arrival */
 
 /* Arrivals may come before the beginning. Takes the parts. -1 with err: graph_run_arrive refused one, now or (with a thread) earlier. */
 int player_arrive(struct player *p, const struct player_arrival *a, struct prism_error *err);

@@ -8,6 +8,7 @@
 #include "prismd/capture/enough.h"
 #include "prismd/capture/hang.h"
 #include "prismd/link/link.h"
+#include "prismd/replay/emulate.h"
 #include "prismd/store.h"
 
 #define STORE_TIMES 3
@@ -151,7 +152,7 @@ void stall_tick(struct daemon *d)
         return;
     struct looked l = look(d);
     int64_t now = clock_now_ns();
-    if (l.sum != stall.last_sum) {
+    if (l.sum != stall.last_sum || emulate_is_playing()) {
         stall.last_sum = l.sum;
         stall.last_move_ns = now;
         if (stall.told)

@@ -26,6 +26,7 @@ struct fixture {
     int64_t ends[GROUPS];
     uint32_t nends;
     bool twice;
+    pthread_mutex_t *until; /* a release waits for it; NULL: for nothing */
 };
 
 enum how { CALLER, BESIDE, CONDENSED };
@@ -57,6 +58,10 @@ static void on_release(void *ctx, uint32_t rank, uint32_t comm, uint32_t ordinal
 {
     struct fixture *f = ctx;
     struct player_release r = {rank, comm, ordinal, started_ns, end_ns};
+    if (f->until) {
+        pthread_mutex_lock(f->until);
+        pthread_mutex_unlock(f->until);
+    }
     if (f->player && player_is_beside(f->player))
         player_released(f->player, &r);
     else
@@ -171,6 +176,31 @@ static void play_messages(struct fixture *f, enum how how, uint32_t small)
     if (player_is_beside(f->player))
         assert_true(take_until(f, GROUPS, &err) >= 0);
     assert_int_equal(f->nends, GROUPS);
+    while (player_is_playing(f->player)) /* comes to its end */
+        sched_yield();
+}
+
+/* The thread has arrivals to play, and says so until it has played them: gates that wait meanwhile are no sign of a stall. */
+static void a_thread_that_plays_says_so(void **state)
+{
+    struct fixture f;
+    struct prism_error err = {0};
+    pthread_mutex_t until = PTHREAD_MUTEX_INITIALIZER;
+    make(&f, BESIDE, false);
+    f.until = &until;
+    assert_int_equal(arrive(&f, 0, 0, &err), 0);
+    assert_false(player_is_playing(f.player)); /* not begun */
+    pthread_mutex_lock(&until);
+    assert_int_equal(player_begin(f.player, 0, &err), 0);
+    for (int i = 0; i < 100; i++) {
+        assert_true(player_is_playing(f.player));
+        sched_yield();
+    }
+    pthread_mutex_unlock(&until);
+    assert_true(take_until(&f, 1, &err) >= 0);
+    while (player_is_playing(f.player))
+        sched_yield();
+    unmake(&f);
 }
 
 /* Before the beginning, or behind it, or not at all. */
@@ -224,6 +254,7 @@ int main(void)
         cmocka_unit_test(a_thread_plays_the_same),
         cmocka_unit_test(condensed_is_the_same),
         cmocka_unit_test(sizes_that_change_who_waits_are_played),
+        cmocka_unit_test(a_thread_that_plays_says_so),
         cmocka_unit_test(what_the_graph_does_not_know_is_told),
         cmocka_unit_test(destroyed_in_between),
     };
