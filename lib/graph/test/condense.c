@@ -151,7 +151,7 @@ static bool arrive_both(struct world *w, uint64_t *state, struct graph_run *run,
 }
 
 /* 1: condensed and compared; 0: refused, or only what was recorded. */
-static int one_case(uint64_t seed, uint32_t meets, bool looped)
+static int one_case(uint64_t seed, uint32_t meets, bool looped, const struct graph_condense_options *how)
 {
     uint64_t state = seed;
     struct random_shape shape = random_shape(&state);
@@ -169,7 +169,7 @@ static int one_case(uint64_t seed, uint32_t meets, bool looped)
     uint32_t n = make_arrivals(&w, &state, external, looped ? LOOPED : 0, &list);
     struct releases of[2] = {{calloc(n + 1, sizeof(struct release)), 0}, {calloc(n + 1, sizeof(struct release)), 0}};
     struct prism_error why = {0};
-    struct graph_condensed *c = graph_condense(w.g, &ops, &options, NULL, &why);
+    struct graph_condensed *c = graph_condense(w.g, &ops, &options, how, &why);
     assert_int_equal(!c, why.code != 0);
     if (looped) /* graph_run with a lookahead would hold releases back */
         options.iterations = w.g->ranks[0].niterations + LOOPED + 4;
@@ -205,7 +205,7 @@ static void test_as_recorded(void **unused)
 {
     (void)unused;
     for (uint32_t i = 0; i < cases(); i++)
-        assert_int_equal(one_case(1000000 + i, random_below(&(uint64_t){i}, 2), false), 1);
+        assert_int_equal(one_case(1000000 + i, random_below(&(uint64_t){i}, 2), false, NULL), 1);
 }
 
 static void test_looped(void **unused)
@@ -213,7 +213,7 @@ static void test_looped(void **unused)
     (void)unused;
     uint32_t done = 0;
     for (uint32_t i = 0; i < cases(); i++)
-        done += one_case(2000000 + i, true, true) == 1;
+        done += one_case(2000000 + i, true, true, NULL) == 1;
     print_message("%u of %u condensed\n", done, cases());
     assert_true(done > cases() * 3 / 4);
 }
@@ -224,8 +224,24 @@ static void test_without_meetings(void **unused)
     (void)unused;
     uint32_t done = 0;
     for (uint32_t i = 0; i < cases(); i++)
-        done += one_case(3000000 + i, false, true) == 1;
+        done += one_case(3000000 + i, false, true, NULL) == 1;
     print_message("%u of %u condensed\n", done, cases());
+}
+
+/* Wherever a limit is passed the graph is refused, or right. */
+static void test_limits(void **unused)
+{
+    (void)unused;
+    uint32_t done = 0;
+    for (uint32_t i = 0; i < cases(); i++) {
+        uint64_t state = i;
+        struct graph_condense_options how = {.steps = 1 + random_below(&state, 20000)};
+        if (i % 2)
+            how = (struct graph_condense_options){.bytes = 1 + random_below(&state, 40000)};
+        done += one_case(4000000 + i, true, i % 4 < 2, &how) == 1;
+    }
+    print_message("%u of %u condensed\n", done, cases());
+    assert_in_range(done, cases() / 20, cases() * 19 / 20);
 }
 
 int main(void)
@@ -234,6 +250,7 @@ int main(void)
         cmocka_unit_test(test_as_recorded),
         cmocka_unit_test(test_looped),
         cmocka_unit_test(test_without_meetings),
+        cmocka_unit_test(test_limits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
