@@ -534,9 +534,7 @@ static int run_all(struct daemon *d)
     if (c->phase != CONF_CAPTURE && !d->refusal.code && network_check(d, &err) && postpone(d, &err))
         return -1;
     bool have = lead.manifest.complete && c->phase != CONF_CAPTURE;
-    if (have && folding_agree(d->conf, &lead.manifest, &err))
-        return daemon_fail(d, err.code, "%s", err.text);
-    if (have && trace_payload_agree(&lead.manifest, c->trace, &d->conf->payload, &err))
+    if (have && (folding_agree(d->conf, &lead.manifest, &err) || trace_payload_agree(&lead.manifest, c->trace, &d->conf->payload, &err)))
         return daemon_fail(d, err.code, "%s", err.text);
     if (!d->conf->payload)
         d->conf->payload = TRACE_PAYLOAD_FULL;

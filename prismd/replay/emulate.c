@@ -475,25 +475,20 @@ static bool any_here(const struct daemon *d, const uint32_t *live, uint32_t nliv
  * where nothing was recorded behind the last iteration (--prism-iterations ended capture), they go on with it as long as the live ones do. */
 static int begin_replay(struct daemon *d, const uint32_t *live, uint32_t nlive, struct prism_error *err)
 {
-    struct graph_run_ops ops = {.duration_ns = duration_ns,
-                                .send_is_eager = duration_send_is_eager,
-                                .on_release = on_release,
-                                .on_comm_start = d->transport == TRANSPORT_NCCL ? on_comm_start : NULL,
-                                .ctx = &em.context};
-    const char *how = getenv("PRISM_REPLAY"); /* for tests: plain; condensed, small worlds too */
-    bool always = how && !strcmp(how, "condensed"), never = how && !strcmp(how, "plain");
     if (d->transport == TRANSPORT_PACED && !any_here(d, live, nlive))
         return 0;
     em.as = folding_twins(d, em.external);
-    bool beside = d->transport == TRANSPORT_PACED && (always || player_plays_long(d->graph, em.as));
+    bool beside = d->transport == TRANSPORT_PACED && player_plays_long(d->graph, em.as);
+    struct graph_run_ops ops = {.duration_ns = duration_ns, .send_is_eager = duration_send_is_eager,
+                                .on_release = on_release,
+                                .on_node = beside ? NULL : on_played,
+                                .on_comm_start = d->transport == TRANSPORT_NCCL ? on_comm_start : NULL,
+                                .ctx = &em.context};
     struct graph_run_options options = {
         .external = em.external, .iterations = graph_has_teardown(d->graph) ? 0 : UINT32_MAX, .lookahead = 2, .as = em.as};
-    if (beside && !never && d->phase == PHASE_EMULATE) /* a slice of calibration is over sooner than it would be condensed */
-        em.player = player_create_condensed(&(struct player_replay){d->graph, ops, options, d->watch});
-    if (em.player)
+    if (beside && d->phase == PHASE_EMULATE && /* a slice of calibration is over sooner than it would be condensed */
+        (em.player = player_create_condensed(&(struct player_replay){d->graph, ops, options, d->watch})))
         return 0;
-    if (!beside)
-        ops.on_node = on_played;
     struct graph_run *run = graph_run_create(d->graph, &ops, &options);
     if (!run)
         return prism_error_set(err, PRISM_EXIT_TRACE, "the graph in %s is not consistent; capture again", d->conf->trace);

@@ -26,7 +26,7 @@ struct player_release {
     int64_t started_ns, end_ns;
 };
 
-/* An arrival may set off so much that a thread is worth its wake-ups. as: graph_run_options. */
+/* An arrival may set off so much that a thread is worth its wake-ups (PRISM_REPLAY=condensed, for tests: is taken for it). as: graph_run_options. */
 bool player_plays_long(const struct graph *g, const uint32_t *as);
 /* Takes the run. beside: the thread to wake, of a player with a thread of its own; NULL: the caller plays. NULL: no thread could be made
  * (the run is gone). */
@@ -41,7 +41,7 @@ struct player_replay {
 
 /* Condenses the replay, which may take seconds. The caller plays, until what has been condensed leaves (GRAPH_CONDENSED_LEFT). From then on it
  * is a player with a thread, which plays `replay` from the beginning with all that has arrived; releases from before come a second
- * time. NULL: the graph is refused. */
+ * time. NULL: the graph is refused, or PRISM_REPLAY=plain (for tests). */
 struct player *player_create_condensed(const struct player_replay *replay);
 void player_destroy(struct player *p); /* waits for what is being played; NULL is fine */
 bool player_is_beside(const struct player *p);
