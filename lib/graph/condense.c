@@ -5,6 +5,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "common/array.h"
 #include "graph/condense_private.h"
 
 #define LOOPS        12u /* played beyond the recorded iterations, at most */
@@ -36,14 +37,6 @@ struct condensing {
     const char *refused;
 };
 
-static void *allocate(size_t n, size_t size)
-{
-    void *p = calloc(n ? n : 1, size);
-    if (!p)
-        abort();
-    return p;
-}
-
 /* ---- Sources ---- */
 
 static uint32_t add_source(struct graph_condensed *c, const struct source *s)
@@ -58,7 +51,7 @@ static uint32_t add_source(struct graph_condensed *c, const struct source *s)
 static void add_external(struct graph_condensed *c, uint32_t rank)
 {
     const struct run_rank *r = &c->run->ranks[rank];
-    struct source s = {.of = rank, .groups = allocate(r->recorded->nnodes, sizeof *s.groups)};
+    struct source s = {.of = rank, .groups = array_zeros(r->recorded->nnodes, sizeof *s.groups)};
     uint32_t groups = 0;
     for (uint32_t i = 0; i < r->recorded->nnodes; i++) {
         s.groups[i] = groups;
@@ -230,7 +223,7 @@ enum { ISSUES = 1, WAITS = 2 };
 /* What each host thread does in the loop. The caller's. */
 static uint8_t *host_threads(const struct run_rank *r)
 {
-    uint8_t *does = allocate(r->nhosts, sizeof *does);
+    uint8_t *does = array_zeros(r->nhosts, sizeof *does);
     for (uint32_t i = r->loop_begin; i < r->loop_end; i++)
         does[r->nodes[i].host] |= r->nodes[i].kind == GRAPH_SYNC ? WAITS : ISSUES;
     return does;
@@ -453,7 +446,7 @@ static void condensing_end(struct condensing *x)
 
 static struct graph_condensed *create(struct condensing *x, const struct graph *g, const struct graph_run_options *options)
 {
-    struct graph_condensed *c = x->c = allocate(1, sizeof *c);
+    struct graph_condensed *c = x->c = array_zeros(1, sizeof *c);
     struct graph_run_ops ops = {
         .duration_ns = duration_ns, .send_is_eager = send_is_eager, .on_release = on_release, .on_node = on_node, .ctx = x};
     struct graph_run_options own = *options;
@@ -464,14 +457,14 @@ static struct graph_condensed *create(struct condensing *x, const struct graph *
         return c;
     c->run->terms = x->terms;
     c->run->on_meeting = on_meeting;
-    c->source_of = allocate(g->world, sizeof *c->source_of);
+    c->source_of = array_zeros(g->world, sizeof *c->source_of);
     add_source(c, &(struct source){0});
     for (uint32_t i = 0; i < g->world; i++)
         if (c->run->ranks[i].external)
             add_external(c, i);
-    x->ordinals = allocate(c->nlive + 1u, sizeof *x->ordinals);
+    x->ordinals = array_zeros(c->nlive + 1u, sizeof *x->ordinals);
     for (uint32_t i = 1; i <= c->nlive; i++)
-        x->ordinals[i] = allocate(g->ranks[c->sources[i].of].ncomms, sizeof **x->ordinals);
+        x->ordinals[i] = array_zeros(g->ranks[c->sources[i].of].ncomms, sizeof **x->ordinals);
     return c;
 }
 

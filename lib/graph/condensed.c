@@ -3,17 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "graph/condense_private.h"
 
 #define RING_LEAST 64u
-
-static void *allocate(size_t n, size_t size)
-{
-    void *p = calloc(n ? n : 1, size);
-    if (!p)
-        abort();
-    return p;
-}
 
 /* ---- Equations by position ---- */
 
@@ -69,7 +62,7 @@ static uint64_t floor_of(const struct graph_condensed *c, const struct source *o
 static void ring_grow(struct source *s, uint64_t floor)
 {
     uint64_t size = 2 * (s->mask + 1);
-    struct place *ring = allocate(size, sizeof *ring);
+    struct place *ring = array_zeros(size, sizeof *ring);
     for (uint64_t i = 0; i <= s->mask; i++)
         if (s->ring[i].position > floor)
             ring[(s->ring[i].position - 1) & (size - 1)] = s->ring[i];
@@ -191,7 +184,7 @@ void condensed_prepare(struct graph_condensed *c)
     if (loops)
         set_keep(c);
     for (uint32_t i = 0; i < c->nsources; i++) {
-        c->sources[i].ring = allocate(RING_LEAST, sizeof *c->sources[i].ring);
+        c->sources[i].ring = array_zeros(RING_LEAST, sizeof *c->sources[i].ring);
         c->sources[i].mask = RING_LEAST - 1;
     }
     begin_meetings(c, -1);

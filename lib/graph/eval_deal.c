@@ -2,15 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "graph/eval_private.h"
-
-static void *allocate(size_t n, size_t size)
-{
-    void *p = calloc(n ? n : 1, size);
-    if (!p)
-        abort();
-    return p;
-}
 
 /* ---- Channels ---- */
 
@@ -57,7 +50,7 @@ static void grow_places(struct dealing *d)
     struct place *old = d->places;
     uint32_t size = old ? d->mask + 1 : 0;
     d->mask = size ? 2 * size - 1 : 1023;
-    d->places = allocate((size_t)d->mask + 1, sizeof *d->places);
+    d->places = array_zeros((size_t)d->mask + 1, sizeof *d->places);
     for (uint32_t i = 0; i < size; i++)
         if (old[i].channel)
             *find_place(d, old[i].comm, old[i].source, old[i].destination) = old[i];
@@ -95,7 +88,7 @@ static uint32_t message_channel(struct dealing *d, uint32_t comm, uint32_t sourc
 static void set_channels(struct dealing *d)
 {
     const struct graph *g = d->e->graph;
-    d->collective = allocate(g->ncomms, sizeof *d->collective);
+    d->collective = array_zeros(g->ncomms, sizeof *d->collective);
     for (uint32_t i = 0; i < g->world; i++) {
         struct eval_rank *r = &d->e->ranks[i];
         for (uint32_t c = 0; c < r->shape->ncounters; c++) {
@@ -166,8 +159,8 @@ static int by_use(const void *a, const void *b)
 static void join_all(struct dealing *d, uint64_t most)
 {
     const struct graph *g = d->e->graph;
-    uint32_t *mark = allocate(g->world, sizeof *mark);
-    struct edge *sorted = allocate(d->e->nchannels, sizeof *sorted);
+    uint32_t *mark = array_zeros(g->world, sizeof *mark);
+    struct edge *sorted = array_zeros(d->e->nchannels, sizeof *sorted);
     if (d->e->nchannels)
         memcpy(sorted, d->edges, d->e->nchannels * sizeof *sorted);
     qsort(sorted, d->e->nchannels, sizeof *sorted, by_use);
@@ -204,7 +197,7 @@ static int by_weight(const void *a, const void *b)
 static void deal(struct dealing *d)
 {
     struct graph_eval *e = d->e;
-    struct set *sets = allocate(e->graph->world, sizeof *sets);
+    struct set *sets = array_zeros(e->graph->world, sizeof *sets);
     uint64_t load[THREADS_MAX] = {0};
     uint32_t n = 0, at = 0;
     for (uint32_t i = 0; i < e->graph->world; i++)
@@ -245,11 +238,11 @@ void eval_deal(struct graph_eval *e)
     uint32_t world = e->graph->world;
     struct dealing d = {.e = e};
     uint64_t total = 0;
-    d.parent = allocate(world, sizeof *d.parent);
-    d.next = allocate(world, sizeof *d.next);
-    d.last = allocate(world, sizeof *d.last);
-    d.weight = allocate(world, sizeof *d.weight);
-    e->order = allocate(world, sizeof *e->order);
+    d.parent = array_zeros(world, sizeof *d.parent);
+    d.next = array_zeros(world, sizeof *d.next);
+    d.last = array_zeros(world, sizeof *d.last);
+    d.weight = array_zeros(world, sizeof *d.weight);
+    e->order = array_zeros(world, sizeof *e->order);
     for (uint32_t i = 0; i < world; i++) {
         d.parent[i] = d.last[i] = i;
         d.weight[i] = 1 + e->graph->ranks[i].nnodes;

@@ -4,17 +4,10 @@
 #include <uthash.h>
 #include <xxhash.h>
 
+#include "common/array.h"
 #include "graph/block_peer.h"
 #include "graph/eval_private.h"
 #include "graph/share.h"
-
-static void *allocate(size_t n, size_t size)
-{
-    void *p = calloc(n ? n : 1, size);
-    if (!p)
-        abort();
-    return p;
-}
 
 /* The same on the borders of cache lines, whose multiple size is. */
 static void *allocate_lines(size_t n, size_t size)
@@ -86,7 +79,7 @@ static void set_counters(const struct graph *g, const struct graph_rank *r, stru
             struct counter_key key = counter_key(g, r, r->nodes[i].comm, p);
             HASH_FIND(hh, table, &key, sizeof key, c);
             if (!c) {
-                c = allocate(1, sizeof *c);
+                c = array_zeros(1, sizeof *c);
                 c->key = key;
                 c->number = s->ncounters++;
                 HASH_ADD(hh, table, key, sizeof c->key, c);
@@ -149,7 +142,7 @@ static void set_single(const struct eval_shape *s, struct eval_node *n)
 
 static struct eval_shape *make_shape(const struct graph *g, const struct graph_rank *r)
 {
-    struct eval_shape *s = allocate(1, sizeof *s);
+    struct eval_shape *s = array_zeros(1, sizeof *s);
     uint32_t nops = 0;
     for (uint32_t i = 0; i < r->nnodes; i++)
         nops += r->nodes[i].kind == GRAPH_COMM;
@@ -157,12 +150,12 @@ static struct eval_shape *make_shape(const struct graph *g, const struct graph_r
     s->nparts = r->nparts;
     s->nstreams = r->nstreams;
     s->nhosts = r->nhosts;
-    s->nodes = allocate(s->nnodes, sizeof *s->nodes);
-    s->host_next = s->nhosts > 1 ? allocate(s->nnodes, sizeof *s->host_next) : NULL;
-    s->ops = allocate(nops, sizeof *s->ops);
-    s->parts = allocate(s->nparts, sizeof *s->parts);
-    s->first = allocate(s->nstreams + s->nhosts, sizeof *s->first);
-    s->most_parts = allocate(s->nstreams, sizeof *s->most_parts);
+    s->nodes = array_zeros(s->nnodes, sizeof *s->nodes);
+    s->host_next = s->nhosts > 1 ? array_zeros(s->nnodes, sizeof *s->host_next) : NULL;
+    s->ops = array_zeros(nops, sizeof *s->ops);
+    s->parts = array_zeros(s->nparts, sizeof *s->parts);
+    s->first = array_zeros(s->nstreams + s->nhosts, sizeof *s->first);
+    s->most_parts = array_zeros(s->nstreams, sizeof *s->most_parts);
     set_nodes(r, s);
     set_counters(g, r, s);
     for (uint32_t i = 0; i < s->nnodes; i++)
@@ -231,7 +224,7 @@ static struct shape_id shape_id(struct sharing *x, const struct graph *g, const 
     size_t n = 0;
     if (x->cap < r->nparts) {
         free(x->words);
-        x->words = allocate(x->cap = r->nparts, 2 * sizeof *x->words);
+        x->words = array_zeros(x->cap = r->nparts, 2 * sizeof *x->words);
     }
     for (uint32_t i = 0; i < r->nnodes; i++)
         for (uint32_t k = r->nodes[i].first_part; k < r->nodes[i].first_part + r->nodes[i].nparts; k++) {
@@ -254,7 +247,7 @@ static struct eval_shape *shape_of(struct graph_eval *e, struct sharing *x, cons
     HASH_FIND(hh, x->shapes, &id, sizeof id, s);
     if (s)
         return s->shape;
-    s = allocate(1, sizeof *s);
+    s = array_zeros(1, sizeof *s);
     s->id = id;
     s->shape = make_shape(e->graph, r);
     HASH_ADD(hh, x->shapes, id, sizeof s->id, s);
@@ -275,7 +268,7 @@ struct signature {
 /* Equal groups of a rank have one number: their durations are equal. Too many different ones are not worth it. */
 static struct eval_column make_column(const struct eval_shape *s, const struct graph_rank *r)
 {
-    struct eval_column c = {allocate(s->nops, sizeof *c.signature), 0};
+    struct eval_column c = {array_zeros(s->nops, sizeof *c.signature), 0};
     struct signature *table = NULL, *entry, *next;
     struct bytes content = {0};
     for (uint32_t i = 0; i < s->nops; i++) {
@@ -286,7 +279,7 @@ static struct eval_column make_column(const struct eval_shape *s, const struct g
         XXH128_hash_t hash = XXH3_128bits(content.data, content.len);
         HASH_FIND(hh, table, &hash, sizeof hash, entry);
         if (!entry) {
-            entry = allocate(1, sizeof *entry);
+            entry = array_zeros(1, sizeof *entry);
             entry->hash = hash;
             entry->number = c.nsignatures++;
             HASH_ADD(hh, table, hash, sizeof entry->hash, entry);
@@ -321,7 +314,7 @@ static const bool *by_place_of(struct sharing *x, const struct graph_rank *r, co
     HASH_FIND(hh, x->arrays, id, sizeof *id, a);
     if (a)
         return a->by_place;
-    a = allocate(1, sizeof *a);
+    a = array_zeros(1, sizeof *a);
     a->id = *id;
     a->by_place = shared_by_place(r);
     HASH_ADD(hh, x->arrays, id, sizeof a->id, a);
@@ -342,7 +335,7 @@ static const struct kind *kind_of(struct graph_eval *e, struct sharing *x, const
     HASH_FIND(hh, x->kinds, &id, sizeof id, k);
     if (k)
         return k;
-    k = allocate(1, sizeof *k);
+    k = array_zeros(1, sizeof *k);
     k->id = id;
     k->shape = shape_of(e, x, r);
     k->column = add_column(e, k->shape, r);
@@ -374,7 +367,7 @@ static void free_sharing(struct sharing *x)
 static void set_shapes(struct graph_eval *e)
 {
     struct sharing x = {0};
-    uint32_t *columns = allocate(e->graph->world, sizeof *columns);
+    uint32_t *columns = array_zeros(e->graph->world, sizeof *columns);
     size_t durations = 0, channels = 0;
     for (uint32_t i = 0; i < e->graph->world; i++) {
         struct eval_rank *r = &e->ranks[i];
@@ -386,8 +379,8 @@ static void set_shapes(struct graph_eval *e)
         durations += e->columns[k->column].nsignatures;
         channels += k->shape->ncounters;
     }
-    int64_t *d = e->memory[0] = allocate(durations, sizeof *d);
-    uint32_t *c = e->memory[1] = allocate(channels, sizeof *c);
+    int64_t *d = e->memory[0] = array_zeros(durations, sizeof *d);
+    uint32_t *c = e->memory[1] = array_zeros(channels, sizeof *c);
     for (size_t i = 0; i < durations; i++)
         d[i] = INT64_MIN;
     for (uint32_t i = 0; i < e->graph->world; i++) {
@@ -407,7 +400,7 @@ static void set_shapes(struct graph_eval *e)
 static void set_works(struct graph_eval *e)
 {
     const struct graph *g = e->graph;
-    int32_t *representatives = allocate(g->nclasses, sizeof *representatives);
+    int32_t *representatives = array_zeros(g->nclasses, sizeof *representatives);
     memset(representatives, -1, g->nclasses * sizeof *representatives);
     for (uint32_t i = g->world; i-- > 0;)
         if (g->ranks[i].device_work && g->ranks[i].klass < g->nclasses)
@@ -460,8 +453,8 @@ static void set_lines(struct graph_eval *e)
             waiters += r->shape->most_parts[s];
     }
     e->lines = allocate_lines(e->nlines, sizeof *e->lines);
-    e->waiters = allocate(waiters, sizeof *e->waiters);
-    int64_t *slot = e->memory[2] = allocate(slots, sizeof *slot);
+    e->waiters = array_zeros(waiters, sizeof *e->waiters);
+    int64_t *slot = e->memory[2] = array_zeros(slots, sizeof *slot);
     for (size_t i = 0; i < slots; i++)
         slot[i] = INT64_MIN;
     for (uint32_t i = 0; i < e->graph->world; i++) {
@@ -469,7 +462,7 @@ static void set_lines(struct graph_eval *e)
         uint64_t size = 32;
         while (size < 2 * ((uint64_t)r->shape->max_dep + 8))
             size *= 2;
-        r->time = allocate(size, sizeof *r->time);
+        r->time = array_zeros(size, sizeof *r->time);
         r->mask = (uint32_t)(size - 1);
         r->slots = slot;
         slot += (r->recorded->niterations ? r->recorded->niterations : 1u) + 2u;
@@ -502,7 +495,7 @@ static void set_log(struct graph_eval *e)
     size_t events = 0;
     for (uint32_t i = 0; i < e->graph->world; i++)
         events += e->ranks[i].shape->nnodes + e->ranks[i].shape->nops;
-    e->threads[0].log = e->memory[4] = allocate(events, sizeof *e->threads[0].log);
+    e->threads[0].log = e->memory[4] = array_zeros(events, sizeof *e->threads[0].log);
 }
 
 _Static_assert(sizeof(struct eval_line) == 64 && sizeof(struct eval_rank) == 128, "cache lines");

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "common/array.h"
 #include "graph/graph.h"
 #include "graph/multiples.h"
 #include "graph/structure.h"
@@ -43,14 +44,6 @@ struct known { /* ranks of one kind share the search */
     struct region region;
 };
 
-static void *allocate(size_t n, size_t size)
-{
-    void *p = calloc(n ? n : 1, size);
-    if (!p)
-        abort();
-    return p;
-}
-
 /* The longest suffix of tokens[0 … n) that repeats at least twice. Its period is the smallest one: that of
  * the reversed sequence's prefix, by the failure function of Knuth, Morris and Pratt. */
 static struct region periodic_suffix(const uint64_t *tokens, uint32_t n, uint32_t *failure)
@@ -76,7 +69,7 @@ static struct region periodic_suffix(const uint64_t *tokens, uint32_t n, uint32_
 static struct region find_region(const uint64_t *tokens, uint32_t n)
 {
     struct region best = {0, 0, 0};
-    uint32_t *failure = allocate(n, sizeof *failure);
+    uint32_t *failure = array_zeros(n, sizeof *failure);
     uint64_t budget = SEARCH_MAX;
     for (uint32_t end = n; end >= 2 && end > best.length && budget >= end; end--) {
         struct region r = periodic_suffix(tokens, end, failure);
@@ -111,13 +104,13 @@ static void add_token(struct sequence *s, const struct graph *g, const struct gr
 static struct sequence read_sequence(const struct graph *g, const struct graph_rank *r, uint32_t nodes)
 {
     struct sequence s = {0};
-    bool synced = false, *waited = allocate(r->nstreams, sizeof *waited); /* by stream */
+    bool synced = false, *waited = array_zeros(r->nstreams, sizeof *waited); /* by stream */
     uint32_t nwaited = 0;
     for (int v = 0; v < VIEWS; v++)
-        s.tokens[v] = allocate(nodes, sizeof **s.tokens);
-    s.synced = allocate(nodes, sizeof *s.synced);
-    s.joined = allocate(nodes, sizeof *s.joined);
-    s.node = allocate(nodes, sizeof *s.node);
+        s.tokens[v] = array_zeros(nodes, sizeof **s.tokens);
+    s.synced = array_zeros(nodes, sizeof *s.synced);
+    s.joined = array_zeros(nodes, sizeof *s.joined);
+    s.node = array_zeros(nodes, sizeof *s.node);
     for (uint32_t i = 0; i < nodes; i++) {
         const struct graph_node *n = &r->nodes[i];
         if (n->kind == GRAPH_SYNC) {
@@ -192,7 +185,7 @@ static struct region region_of(struct known *known, uint32_t *nknown, const stru
 static void set_bounds(struct graph_rank *r, uint32_t n)
 {
     free(r->iterations);
-    r->iterations = allocate((size_t)n + 1, sizeof *r->iterations);
+    r->iterations = array_zeros((size_t)n + 1, sizeof *r->iterations);
     r->niterations = n;
 }
 
@@ -231,10 +224,10 @@ struct finding {
 
 static struct finding finding_create(uint32_t world)
 {
-    return (struct finding){allocate(world, sizeof(struct region)),  allocate(world, sizeof(struct sequence)),
-                            allocate(world, sizeof(struct multiples_period)), allocate(world, sizeof(uint32_t)),
-                            allocate(world, sizeof(uint32_t)),       allocate(world, sizeof(uint32_t)),
-                            allocate(world, sizeof(uint32_t))};
+    return (struct finding){array_zeros(world, sizeof(struct region)),  array_zeros(world, sizeof(struct sequence)),
+                            array_zeros(world, sizeof(struct multiples_period)), array_zeros(world, sizeof(uint32_t)),
+                            array_zeros(world, sizeof(uint32_t)),       array_zeros(world, sizeof(uint32_t)),
+                            array_zeros(world, sizeof(uint32_t))};
 }
 
 static void finding_free(struct finding *f, uint32_t world)
@@ -252,7 +245,7 @@ static void finding_free(struct finding *f, uint32_t world)
 
 static void find_regions(const struct graph *g, struct finding *f)
 {
-    struct known *known = allocate((size_t)g->world * VIEWS, sizeof *known);
+    struct known *known = array_zeros((size_t)g->world * VIEWS, sizeof *known);
     uint32_t nknown = 0;
     for (uint32_t i = 0; i < g->world; i++) {
         struct sequence *s = &f->sequences[i];
@@ -344,7 +337,7 @@ uint32_t graph_count_iterations(const struct graph *g, uint32_t rank, uint32_t n
 {
     const struct graph_rank *r = &g->ranks[rank];
     struct sequence s = read_sequence(g, r, nodes < r->nnodes ? nodes : r->nnodes);
-    uint32_t *failure = allocate(s.n, sizeof *failure), count = 0;
+    uint32_t *failure = array_zeros(s.n, sizeof *failure), count = 0;
     struct region region = {0};
     for (enum view v = 0; v < VIEWS && s.n && !count; v = v == VIEW_SYNCED ? VIEW_LOOSE : VIEWS) {
         region = periodic_suffix(s.tokens[v], s.n, failure);

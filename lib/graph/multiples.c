@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "common/array.h"
 #include "graph/feeds.h"
 
 #define CLOSE 1e-6 /* relative: two ratios of small integers are equal */
@@ -19,14 +20,6 @@ struct use { /* of a communicator in a rank's period */
     int32_t global;
     uint32_t rank, count;
 };
-
-static void *allocate(size_t n, size_t size)
-{
-    void *p = calloc(n ? n : 1, size);
-    if (!p)
-        abort();
-    return p;
-}
 
 /* Makes the root the parent of all on the way. */
 static uint32_t root_of(struct forest *f, uint32_t rank)
@@ -94,8 +87,8 @@ static struct use *list_uses(const struct graph *g, const struct multiples_perio
         all += g->ranks[i].ncomms;
         most = g->ranks[i].ncomms > most ? g->ranks[i].ncomms : most;
     }
-    struct use *uses = allocate(all, sizeof *uses);
-    uint32_t *counts = allocate(most, sizeof *counts);
+    struct use *uses = array_zeros(all, sizeof *uses);
+    uint32_t *counts = array_zeros(most, sizeof *counts);
     *n = 0;
     for (uint32_t i = 0; i < g->world; i++)
         *n += count_uses(&g->ranks[i], i, periods[i], counts, uses + *n);
@@ -106,9 +99,9 @@ static struct use *list_uses(const struct graph *g, const struct multiples_perio
 
 void multiples_find(const struct graph *g, const struct multiples_period *periods, uint32_t *multiples, uint32_t *sets)
 {
-    struct forest f = {allocate(g->world, sizeof *f.parent), allocate(g->world, sizeof *f.size),
-                       allocate(g->world, sizeof *f.contradicted)};
-    double *longest = allocate(g->world, sizeof *longest); /* by root: period in periods of the root */
+    struct forest f = {array_zeros(g->world, sizeof *f.parent), array_zeros(g->world, sizeof *f.size),
+                       array_zeros(g->world, sizeof *f.contradicted)};
+    double *longest = array_zeros(g->world, sizeof *longest); /* by root: period in periods of the root */
     size_t n;
     struct use *uses = list_uses(g, periods, &n);
     for (uint32_t i = 0; i < g->world; i++) {

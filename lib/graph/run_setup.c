@@ -5,13 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void *allocate(size_t n, size_t size)
-{
-    void *p = calloc(n ? n : 1, size);
-    if (!p)
-        abort();
-    return p;
-}
+#include "common/array.h"
 
 /* ---- Slots ---- */
 
@@ -144,12 +138,12 @@ static uint32_t counter_of(const struct graph *g, const struct graph_rank *r, co
 static void set_sequences(const struct graph *g, const struct run_rank *run, struct run_sequence *sequences)
 {
     const struct graph_rank *r = run->recorded;
-    uint32_t *base = allocate(r->ncomms, sizeof *base), counters = 0;
+    uint32_t *base = array_zeros(r->ncomms, sizeof *base), counters = 0;
     for (uint32_t c = 0; c < r->ncomms; c++) {
         base[c] = counters;
         counters += r->comms[c].global < 0 ? 0 : 1 + 2 * g->comms[r->comms[c].global].size;
     }
-    uint32_t *count = allocate(counters, sizeof *count), *loop = allocate(counters, sizeof *loop);
+    uint32_t *count = array_zeros(counters, sizeof *count), *loop = array_zeros(counters, sizeof *loop);
     for (uint32_t i = 0; i < r->nnodes; i++)
         for (uint32_t p = 0; p < r->nodes[i].nparts; p++) {
             uint32_t c = counter_of(g, r, base, i, p);
@@ -169,9 +163,9 @@ static void set_sequences(const struct graph *g, const struct run_rank *run, str
 static void set_groups(struct run_rank *r)
 {
     const struct graph_rank *g = r->recorded;
-    r->group_comms = allocate((size_t)g->ncomms + 2, sizeof *r->group_comms);
-    r->group_before = allocate(g->ncomms, sizeof *r->group_before);
-    r->group_loop = allocate(g->ncomms, sizeof *r->group_loop);
+    r->group_comms = array_zeros((size_t)g->ncomms + 2, sizeof *r->group_comms);
+    r->group_before = array_zeros(g->ncomms, sizeof *r->group_before);
+    r->group_loop = array_zeros(g->ncomms, sizeof *r->group_loop);
     uint32_t *first = r->group_comms + 1; /* counted one up, filled in, and so shifted into place */
     uint32_t groups = 0;
     for (uint32_t i = 0; i < g->nnodes; i++) {
@@ -186,7 +180,7 @@ static void set_groups(struct run_rank *r)
     }
     for (uint32_t c = 0; c < g->ncomms; c++)
         first[c + 1] += first[c];
-    r->group_nodes = allocate(groups, sizeof *r->group_nodes);
+    r->group_nodes = array_zeros(groups, sizeof *r->group_nodes);
     for (uint32_t i = 0; i < g->nnodes; i++)
         if (g->nodes[i].kind == GRAPH_COMM)
             r->group_nodes[first[g->nodes[i].comm]++] = i;
@@ -206,7 +200,7 @@ static const struct graph_rank *works_of(const struct graph *g, const int32_t *r
 static void set_works(struct graph_run *run)
 {
     const struct graph *g = run->graph;
-    int32_t *representatives = allocate(g->nclasses, sizeof *representatives);
+    int32_t *representatives = array_zeros(g->nclasses, sizeof *representatives);
     for (uint32_t c = 0; c < g->nclasses; c++)
         representatives[c] = -1;
     for (uint32_t i = g->world; i-- > 0;)
@@ -228,7 +222,7 @@ static void set_ring(struct run_rank *r)
             r->max_dep = r->recorded->nodes[i].dep;
     while (size < 2 * ((uint64_t)r->max_dep + 8))
         size *= 2;
-    r->time = allocate(size, sizeof *r->time);
+    r->time = array_zeros(size, sizeof *r->time);
     r->mask = size - 1;
 }
 
@@ -288,10 +282,10 @@ static void own_tables(const struct graph *g, struct run_rank *r)
 {
     const struct graph_rank *recorded = r->recorded;
     uint32_t nlines = recorded->nstreams + recorded->nhosts;
-    struct run_link *links = allocate(recorded->nnodes, sizeof *links);
-    struct run_sequence *sequences = allocate(recorded->nparts, sizeof *sequences);
-    uint32_t *loop_first = allocate(nlines, sizeof *loop_first),
-             *line_first = allocate(nlines, sizeof *line_first);
+    struct run_link *links = array_zeros(recorded->nnodes, sizeof *links);
+    struct run_sequence *sequences = array_zeros(recorded->nparts, sizeof *sequences);
+    uint32_t *loop_first = array_zeros(nlines, sizeof *loop_first),
+             *line_first = array_zeros(nlines, sizeof *line_first);
     set_links(r, links, loop_first, line_first);
     set_sequences(g, r, sequences);
     r->owns_tables = true;
@@ -330,7 +324,7 @@ void run_rank_free(struct run_rank *r)
 static void set_tables(struct graph_run *run)
 {
     const struct graph *g = run->graph;
-    struct run_rank **first = allocate(g->nclasses, sizeof *first);
+    struct run_rank **first = array_zeros(g->nclasses, sizeof *first);
     for (uint32_t i = 0; i < g->world; i++) {
         struct run_rank *r = &run->ranks[i];
         if (!run_is_evaluated(run, i))
@@ -351,7 +345,7 @@ static void set_tables(struct graph_run *run)
 static void set_members(struct graph_run *run)
 {
     const struct graph *g = run->graph;
-    run->members = allocate(g->ncomms, sizeof *run->members);
+    run->members = array_zeros(g->ncomms, sizeof *run->members);
     for (uint32_t c = 0; c < g->ncomms; c++)
         for (uint32_t i = 0; i < g->comms[c].size; i++)
             run->members[c] += run_is_evaluated(run, (uint32_t)g->comms[c].ranks[i]);
@@ -363,7 +357,7 @@ void run_setup(struct graph_run *run, const struct graph_run_options *options)
     run->as = options->as;
     if (run->as)
         set_members(run);
-    run->ranks = allocate(g->world, sizeof *run->ranks);
+    run->ranks = array_zeros(g->world, sizeof *run->ranks);
     for (uint32_t i = 0; i < g->world; i++) {
         struct run_rank *r = &run->ranks[i];
         r->recorded = &g->ranks[i];
@@ -378,7 +372,7 @@ void run_setup(struct graph_run *run, const struct graph_run_options *options)
     }
     set_tables(run);
     set_works(run);
-    run->lines = allocate(run->nlines, sizeof *run->lines);
+    run->lines = array_zeros(run->nlines, sizeof *run->lines);
     for (uint32_t i = 0; i < g->world; i++) {
         struct run_rank *r = &run->ranks[i];
         if (r->external) {

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
+
 struct align {
     const struct graph_rank *rank;
     uint32_t **groups; /* by communicator: node of each ordinal */
@@ -17,14 +19,6 @@ struct align {
     int64_t *found; /* by live node */
     uint32_t n, cap;
 };
-
-static void *allocate(size_t n, size_t size)
-{
-    void *p = calloc(n ? n : 1, size);
-    if (!p)
-        abort();
-    return p;
-}
 
 /* The segment behind node `begin - 1`. */
 static void enter(struct align *a, uint32_t begin)
@@ -66,12 +60,12 @@ static void find_loop(struct align *a)
 
 struct align *align_create(const struct graph_rank *r)
 {
-    struct align *a = allocate(1, sizeof *a);
+    struct align *a = array_zeros(1, sizeof *a);
     a->rank = r;
-    a->groups = allocate(r->ncomms, sizeof *a->groups);
-    a->ngroups = allocate(r->ncomms, sizeof *a->ngroups);
-    a->taken = allocate(r->nnodes, 1);
-    a->loop_first = allocate(r->ncomms, sizeof *a->loop_first);
+    a->groups = array_zeros(r->ncomms, sizeof *a->groups);
+    a->ngroups = array_zeros(r->ncomms, sizeof *a->ngroups);
+    a->taken = array_zeros(r->nnodes, 1);
+    a->loop_first = array_zeros(r->ncomms, sizeof *a->loop_first);
     for (int fill = 0; fill < 2; fill++)
         for (uint32_t i = 0; i < r->nnodes; i++) {
             const struct graph_node *n = &r->nodes[i];
@@ -80,7 +74,7 @@ struct align *align_create(const struct graph_rank *r)
             if (!fill)
                 a->ngroups[n->comm] = n->ordinal >= a->ngroups[n->comm] ? n->ordinal + 1 : a->ngroups[n->comm];
             else if (!a->groups[n->comm])
-                a->groups[n->comm] = allocate(a->ngroups[n->comm], sizeof **a->groups);
+                a->groups[n->comm] = array_zeros(a->ngroups[n->comm], sizeof **a->groups);
             if (fill)
                 a->groups[n->comm][n->ordinal] = i;
         }

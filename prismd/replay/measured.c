@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "common/array.h"
 #include "prismd/replay/align.h"
 
 /* A stream that was idle until the host issued the node shows it arriving this soon after: no work in front of it. */
@@ -47,20 +48,12 @@ struct sum {
     uint32_t at_once, late; /* samples of an idle stream, and of all others */
 };
 
-static void *allocate(size_t n, size_t size)
-{
-    void *p = calloc(n ? n : 1, size);
-    if (!p)
-        abort();
-    return p;
-}
-
 struct measured *measured_create(const struct graph_rank *r)
 {
-    struct measured *x = allocate(1, sizeof *x);
+    struct measured *x = array_zeros(1, sizeof *x);
     x->rank = r;
     x->nhosts = r->nhosts;
-    x->unmatched = allocate(r->nhosts + 1u, sizeof *x->unmatched);
+    x->unmatched = array_zeros(r->nhosts + 1u, sizeof *x->unmatched);
     x->align = align_create(r);
     return x;
 }
@@ -180,9 +173,9 @@ static void take_host(struct sample *s, const struct live_node *l, struct thread
 static struct sample *take_samples(const struct measured *x)
 {
     const struct graph_rank *r = x->rank;
-    struct sample *samples = allocate(x->n, sizeof *samples);
-    int64_t *end_of_stream = allocate(r->nstreams + 1u, sizeof *end_of_stream);
-    struct thread *threads = allocate(x->nhosts + 1u, sizeof *threads);
+    struct sample *samples = array_zeros(x->n, sizeof *samples);
+    int64_t *end_of_stream = array_zeros(r->nstreams + 1u, sizeof *end_of_stream);
+    struct thread *threads = array_zeros(x->nhosts + 1u, sizeof *threads);
     for (uint32_t i = 0; i < x->n; i++) {
         const struct live_node *l = &x->nodes[i];
         if (l->kind == GRAPH_SYNC)
@@ -233,9 +226,9 @@ static bool *choose_passes(const struct measured *x, uint32_t *n)
     for (uint32_t i = 0; i < x->n; i++)
         if (x->nodes[i].node >= 0 && x->nodes[i].pass > passes)
             passes = x->nodes[i].pass;
-    int64_t *begin = allocate(passes + 2u, sizeof *begin), *lasted = allocate(passes + 1u, sizeof *lasted);
-    int64_t *sorted = allocate(passes + 1u, sizeof *sorted);
-    bool *untimed = allocate(passes + 1u, sizeof *untimed), *chosen = allocate(passes + 1u, sizeof *chosen);
+    int64_t *begin = array_zeros(passes + 2u, sizeof *begin), *lasted = array_zeros(passes + 1u, sizeof *lasted);
+    int64_t *sorted = array_zeros(passes + 1u, sizeof *sorted);
+    bool *untimed = array_zeros(passes + 1u, sizeof *untimed), *chosen = array_zeros(passes + 1u, sizeof *chosen);
     for (uint32_t i = x->n; i-- > 0;) {
         const struct live_node *l = &x->nodes[i];
         if (l->node < 0 || x->rank->nodes[l->node].kind != GRAPH_COMM)
@@ -268,7 +261,7 @@ uint32_t measured_to_works(const struct measured *x, struct graph *g, uint32_t r
 {
     struct graph_rank *r = &g->ranks[rank];
     struct sample *samples = take_samples(x);
-    struct sum *sums = allocate(r->nnodes, sizeof *sums);
+    struct sum *sums = array_zeros(r->nnodes, sizeof *sums);
     uint32_t nchosen, seen = 0;
     bool *chosen = choose_passes(x, &nchosen);
     uint32_t again = nchosen ? r->iterations[r->niterations - 1] : r->nnodes; /* the first node that the chosen ones tell of */

@@ -277,13 +277,14 @@ int player_begin(struct player *p, int64_t t0_ns, struct prism_error *err)
     pthread_mutex_lock(&p->lock);
     p->begun = true;
     p->t0_ns = t0_ns;
-    if (p->condensed) {
-        graph_condensed_begin(p->condensed, t0_ns);
-    } else if (p->beside) {
+    if (p->beside) {
         pthread_cond_signal(&p->more);
     } else {
         pthread_mutex_unlock(&p->lock);
-        graph_run_begin(p->run, t0_ns);
+        if (p->condensed)
+            graph_condensed_begin(p->condensed, t0_ns);
+        else
+            graph_run_begin(p->run, t0_ns);
         pthread_mutex_lock(&p->lock);
         play_all(p);
     }

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
+
 #define AHEAD   1024u /* payloads of a rank in memory at most */
 #define BEHIND  64u   /* after so many that stood behind it, one that was not asked for is given up */
 #define NEAR    64u   /* numbers between what is read next and what is asked for, if streams have overtaken each other */
@@ -53,14 +55,6 @@ struct prefetch {
     struct prefetch_counts counts;
 };
 
-static void *allocate(size_t n, size_t size)
-{
-    void *p = calloc(n ? n : 1, size);
-    if (!p)
-        abort();
-    return p;
-}
-
 /* --- lines --- */
 
 static void line_init(struct line *l, const struct graph_rank *r, uint32_t rank, prefetch_wants wants, void *ctx)
@@ -68,11 +62,11 @@ static void line_init(struct line *l, const struct graph_rank *r, uint32_t rank,
     uint32_t loop_node = r->niterations ? r->iterations[r->niterations - 1] : 0;
     l->rank = rank;
     l->nnodes = r->nnodes;
-    l->keys = allocate(r->nnodes, sizeof *l->keys);
-    l->nodes = allocate(r->nnodes, sizeof *l->nodes);
-    l->place = allocate(r->nnodes, sizeof *l->place);
-    l->items = allocate(AHEAD, sizeof *l->items);
-    l->served = allocate(r->nnodes, sizeof *l->served);
+    l->keys = array_zeros(r->nnodes, sizeof *l->keys);
+    l->nodes = array_zeros(r->nnodes, sizeof *l->nodes);
+    l->place = array_zeros(r->nnodes, sizeof *l->place);
+    l->items = array_zeros(AHEAD, sizeof *l->items);
+    l->served = array_zeros(r->nnodes, sizeof *l->served);
     l->reading = NOWHERE;
     for (uint32_t i = 0; i < r->nnodes; i++) {
         const struct graph_node *node = &r->nodes[i];
@@ -329,11 +323,11 @@ struct prefetch *prefetch_create(const struct graph *g, struct payload_reader *p
 {
     if (!budget || !nranks)
         return NULL;
-    struct prefetch *p = allocate(1, sizeof *p);
+    struct prefetch *p = array_zeros(1, sizeof *p);
     p->payloads = payloads;
     p->budget = budget;
     p->nlines = nranks;
-    p->lines = allocate(nranks, sizeof *p->lines);
+    p->lines = array_zeros(nranks, sizeof *p->lines);
     for (uint32_t i = 0; i < nranks; i++)
         line_init(&p->lines[i], &g->ranks[ranks[i]], ranks[i], wants, ctx);
     pthread_mutex_init(&p->lock, NULL);
