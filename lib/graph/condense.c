@@ -9,7 +9,6 @@
 #include "graph/condense_private.h"
 
 #define LOOPS        12u /* played beyond the recorded iterations, at most */
-#define REACH        2u  /* iterations; terms that are as far back are taken for such that never end */
 #define BEFORE_LOOPS (-1000000) /* loop of what lies before */
 #define BYTES        ((size_t)1 << 30)
 #define STEPS        UINT64_C(20000000000)
@@ -29,7 +28,6 @@ struct condensing {
     struct loop loops[LOOPS + 2];
     uint64_t nodes; /* of virtual ranks in a loop */
     uint32_t fed;   /* loop */
-    uint32_t before_last; /* moments made before the iteration before the one that is looped */
     bool overlaps;  /* a meeting of one loop took arrivals of the next */
     struct term *list;
     size_t list_cap;
@@ -297,7 +295,6 @@ static void feed_before(struct condensing *x)
     bool more = true;
     for (uint32_t i = 0; more; i++) {
         more = false;
-        x->before_last = terms_moments(x->terms);
         for (uint32_t s = 1; s <= c->nlive; s++) {
             const struct run_rank *r = &c->run->ranks[c->sources[s].of];
             const struct graph_rank *g = r->recorded;
@@ -369,11 +366,10 @@ static bool is_alike(const struct condensing *x, uint32_t k)
     return m <= k && in_a_row >= m + 2 + x->overlaps;
 }
 
-/* Of three recorded iterations or more, what was in the first has a term in the last. */
-static bool looks_endless(const struct condensing *x)
+/* The oldest moment in a term of loop k was that of the loop before, too: it never ends, it seems. */
+static bool looks_endless(const struct condensing *x, uint32_t k)
 {
-    const struct graph_rank *r = x->c->run->ranks[x->c->sources[1].of].recorded;
-    return r->niterations > REACH && x->loops[0].first < x->before_last && external_ones_ended(x->c, 0);
+    return k && x->loops[k].first == x->loops[k - 1].first;
 }
 
 /* Plays loops until they are alike; those up to the returned one have equations of their own. -1: they never are, it seems. */
@@ -384,12 +380,10 @@ static int64_t play_loops(struct condensing *x)
         feed_loop(x, k);
         if (terms_refused(x->terms) || x->refused)
             return -1;
-        if (!k && looks_endless(x))
-            return -1;
         for (; complete <= k && is_complete(x, complete); complete++) {
             if (is_alike(x, complete))
                 return complete;
-            if (complete >= REACH - 1 && reach(x, complete) >= REACH)
+            if (looks_endless(x, complete))
                 return -1;
         }
     }

@@ -6,7 +6,7 @@ PRELOAD_SOURCES := container.c environment.c finish.c frame.c launcher.c lookup.
 	$(addprefix cuda/,cuda_device.c cuda_events.c cuda_first.c cuda_launch.c cuda_load.c cuda_memory.c cuda_sync.c cuda_vmm.c device.c driver_device.c nvml.c) \
 	$(addprefix nccl/,comm.c group.c local.c nccl_api.c nccl_more.c shrunk.c) \
 	$(addprefix gate/,early.c fill.c gate.c gate_capture.c gate_fill.c gate_kernel.c gate_nccl.c gate_paced.c heap.c slots.c streams.c) \
-	$(addprefix nodes/,blocked.c events.c node.c sync.c times.c) \
+	$(addprefix nodes/,blocked.c events.c node.c put.c sync.c times.c) \
 	$(addprefix memory/,grant.c lanes.c load.c memory.c park.c physical.c queue.c residence.c room.c switch.c vmm.c vmm_async.c vmm_program.c)
 $(eval $(call shared_library,libprism.so,lib/preload,$(PRELOAD_SOURCES),coll proto common,-Wl$(preload_comma)--version-script=lib/preload/libprism.map -Wl$(preload_comma)-soname$(preload_comma)libprism.so -Wl$(preload_comma)-z$(preload_comma)defs -ldl,$(PRELOAD_CFLAGS)))
 $(LIB)/libprism.so: lib/preload/libprism.map

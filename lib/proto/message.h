@@ -166,7 +166,7 @@ struct msg_set_up {
 /* Device times of a node, CLOCK_MONOTONIC nanoseconds: pre = the stream got there, post = the node had ended. */
 struct msg_time {
     uint32_t index;
-    uint32_t unused;
+    uint32_t alone; /* 1: the program has put nothing on the stream since its node before; 0: it has, or that is not known */
     int64_t pre_ns, post_ns;
 };
 

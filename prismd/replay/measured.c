@@ -21,6 +21,7 @@ struct live_node {
     uint32_t dep;         /* live node + 1 that a SYNC waits for, 0 = none */
     uint16_t host;
     uint8_t kind;
+    bool alone; /* nothing was put on the stream in front of it */
 };
 
 struct measured {
@@ -32,8 +33,8 @@ struct measured {
     uint32_t nhosts;
 };
 
-/* idle when the node was issued: it came at once, or a while after */
-enum idle { NOT_IDLE, HOST_BOUND, LATE };
+/* idle when the node was issued: it came at once, or a while after; the machine was busy if there was nothing in front of it (DELAYED) */
+enum idle { NOT_IDLE, HOST_BOUND, DELAYED, LATE };
 
 struct sample { /* of a live node */
     int64_t device, host;
@@ -95,6 +96,7 @@ void measured_times(struct measured *x, const struct msg_time *times, uint32_t n
             continue;
         x->nodes[times[i].index].pre = times[i].pre_ns;
         x->nodes[times[i].index].post = times[i].post_ns;
+        x->nodes[times[i].index].alone = times[i].alone;
     }
 }
 
@@ -149,7 +151,14 @@ static enum idle idle_before(const struct live_node *l, int64_t before)
 {
     if (l->enter <= before)
         return NOT_IDLE;
-    return l->pre - l->enter < HOST_BOUND_NS ? HOST_BOUND : before ? LATE : NOT_IDLE;
+    if (l->pre - l->enter < HOST_BOUND_NS)
+        return HOST_BOUND;
+    return !before ? NOT_IDLE : l->alone ? DELAYED : LATE;
+}
+
+static bool has_nothing_in_front(const struct sample *s)
+{
+    return s->idle == HOST_BOUND || s->idle == DELAYED;
 }
 
 /* An idle stream's JOIN is there to say that the stream was idle when the host went on; getting there takes time that no program spends. */
@@ -157,9 +166,9 @@ static void take_device(struct sample *s, const struct live_node *l, int64_t *en
 {
     int64_t work = *end_of_stream ? l->pre - *end_of_stream : 0;
     s->idle = (uint8_t)idle_before(l, *end_of_stream);
-    s->device = work > 0 && s->idle != HOST_BOUND ? work : 0;
+    s->device = work > 0 && !has_nothing_in_front(s) ? work : 0;
     s->has_device = true;
-    *end_of_stream = l->kind == GRAPH_JOIN && s->idle == HOST_BOUND ? l->enter : l->post;
+    *end_of_stream = l->kind == GRAPH_JOIN && has_nothing_in_front(s) ? l->enter : l->post;
 }
 
 static void take_host(struct sample *s, const struct live_node *l, struct thread *t)
@@ -267,7 +276,7 @@ uint32_t measured_to_works(const struct measured *x, struct graph *g, uint32_t r
     uint32_t again = nchosen ? r->iterations[r->niterations - 1] : r->nnodes; /* the first node that the chosen ones tell of */
     for (uint32_t i = 0; i < x->n; i++)
         if (samples[i].has_device)
-            *(samples[i].idle == HOST_BOUND ? &sums[x->nodes[i].node].at_once : &sums[x->nodes[i].node].late) += 1;
+            *(has_nothing_in_front(&samples[i]) ? &sums[x->nodes[i].node].at_once : &sums[x->nodes[i].node].late) += 1;
     for (uint32_t i = 0; i < x->n; i++) {
         const struct live_node *l = &x->nodes[i];
         if (l->node < 0 || (l->node >= again ? !chosen[l->pass] : l->pass > 0))

@@ -17,6 +17,7 @@
 struct timed {
     uint32_t stream;
     int64_t leave, enter, pre, post;
+    bool alone;
 };
 
 static struct graph *measure(const struct timed *nodes, uint32_t n, uint32_t niterations)
@@ -33,7 +34,7 @@ static struct graph *measure(const struct timed *nodes, uint32_t n, uint32_t nit
     struct measured *x = measured_create(&g->ranks[0]);
     for (uint32_t i = 0; i < n; i++) {
         struct msg_node m = {.index = i, .kind = GRAPH_RECORD, .stream = nodes[i].stream, .enter_ns = nodes[i].enter, .leave_ns = nodes[i].leave};
-        struct msg_time t = {.index = i, .pre_ns = nodes[i].pre, .post_ns = nodes[i].post};
+        struct msg_time t = {.index = i, .alone = nodes[i].alone, .pre_ns = nodes[i].pre, .post_ns = nodes[i].post};
         measured_node(x, &m, 0);
         measured_times(x, &t, 1);
     }
@@ -54,7 +55,7 @@ static void expect(const struct timed *nodes, uint32_t n, const int64_t *works)
 /* The host is ahead of the stream: all the time between two nodes is work. */
 static void test_host_ahead(void **state)
 {
-    const struct timed nodes[] = {{0, 1 * MS, 2 * MS, 10 * MS, 10 * MS}, {0, 2 * MS, 3 * MS, 14 * MS, 14 * MS}};
+    const struct timed nodes[] = {{0, 1 * MS, 2 * MS, 10 * MS, 10 * MS, false}, {0, 2 * MS, 3 * MS, 14 * MS, 14 * MS, false}};
     (void)state;
     expect(nodes, 2, (int64_t[]){0, 4 * MS});
 }
@@ -62,25 +63,31 @@ static void test_host_ahead(void **state)
 /* The stream lay idle until the host issued the node: no work. */
 static void test_idle(void **state)
 {
-    const struct timed nodes[] = {{0, 1 * MS, 2 * MS, 2 * MS, 2 * MS}, {0, 2 * MS, 20 * MS, 20 * MS + 50 * US, 21 * MS}};
+    const struct timed nodes[] = {{0, 1 * MS, 2 * MS, 2 * MS, 2 * MS, false}, {0, 2 * MS, 20 * MS, 20 * MS + 50 * US, 21 * MS, false}};
     (void)state;
     expect(nodes, 2, (int64_t[]){0, 0});
 }
 
-/* Four iterations of 20 ms, two nodes each; late[k]: how long after its issue the stream gets to the second one. */
-static void iterations(const int64_t *late, const int64_t *works)
+/* Four iterations of 20 ms, two nodes each; late[k]: how long after its issue the stream gets to the second one; alone: nothing was put in
+ * front of it. */
+static void iterations_of(const int64_t *late, bool alone, const int64_t *works)
 {
     struct timed nodes[8];
     for (int k = 0; k < 4; k++) {
         int64_t t = (int64_t)k * 20 * MS + MS;
-        nodes[2 * k] = (struct timed){1, t, t + 10 * US, t + 20 * US, t + 20 * US};
-        nodes[2 * k + 1] = (struct timed){1, t + 10 * MS, t + 18 * MS, t + 18 * MS + late[k], t + 18 * MS + late[k]};
+        nodes[2 * k] = (struct timed){1, t, t + 10 * US, t + 20 * US, t + 20 * US, alone};
+        nodes[2 * k + 1] = (struct timed){1, t + 10 * MS, t + 18 * MS, t + 18 * MS + late[k], t + 18 * MS + late[k], alone};
     }
     struct graph *g = measure(nodes, 8, 4);
     for (int k = 0; k < 4; k++)
         if ((int64_t)g->ranks[0].device_work[2 * k + 1] != works[k])
             fail_msg("iteration %d: %lld ns, not %lld", k, (long long)g->ranks[0].device_work[2 * k + 1], (long long)works[k]);
     graph_destroy(g);
+}
+
+static void iterations(const int64_t *late, const int64_t *works)
+{
+    iterations_of(late, false, works);
 }
 
 /* A communication stream, idle for 18 ms, gets to its next node late because the machine is busy: no work, as other iterations show. */
@@ -97,6 +104,28 @@ static void test_kernels_after_idleness(void **state)
     (void)state;
     iterations((int64_t[]){1 * MS, 1 * MS, 1 * MS, 1 * MS}, (int64_t[]){work, work, work, work});
     iterations((int64_t[]){1 * MS, 1 * MS, 1 * MS, 50 * US}, (int64_t[]){work, work, work, 0});
+}
+
+/* The same of a stream that nothing was put on: the machine was busy each time. */
+static void test_late_with_nothing_in_front(void **state)
+{
+    (void)state;
+    iterations_of((int64_t[]){1 * MS, 1 * MS, 5 * MS, 50 * US}, true, (int64_t[]){0, 0, 0, 0});
+}
+
+/* Nor is it work of the host's, in front of it or less of it behind. A stream that is not idle has what it still does in front. */
+static void test_nothing_in_front(void **state)
+{
+    const struct timed nodes[] = {{0, 1 * MS, 2 * MS, 3 * MS, 9 * MS, true}, {0, 2 * MS, 4 * MS, 9 * MS + 20 * US, 9 * MS + 20 * US, true},
+                                  {0, 5 * MS, 20 * MS, 21 * MS, 21 * MS, true}, {0, 20 * MS, 30 * MS, 30 * MS, 30 * MS, true}};
+    const int64_t device[] = {0, 20 * US, 0, 0}, host[] = {1 * MS, 2 * MS, 15 * MS, 10 * MS};
+    struct graph *g = measure(nodes, 4, 0);
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal((int)g->ranks[0].device_work[i], device[i]);
+        assert_int_equal((int)g->ranks[0].host_work[i], host[i]);
+    }
+    graph_destroy(g);
 }
 
 /* A rank whose one iteration is a group and so many records, all on one stream. */
@@ -398,6 +427,7 @@ int main(void)
                                        cmocka_unit_test(test_passes), cmocka_unit_test(test_a_node_of_some_passes),
                                        cmocka_unit_test(test_a_node_of_no_pass), cmocka_unit_test(test_passes_without_times),
                                        cmocka_unit_test(test_late_now_and_then), cmocka_unit_test(test_kernels_after_idleness),
+                                       cmocka_unit_test(test_late_with_nothing_in_front), cmocka_unit_test(test_nothing_in_front),
                                        cmocka_unit_test(test_launches_and_wake_ups), cmocka_unit_test(test_device_times_that_are_off), cmocka_unit_test(test_marks_cost_nothing),
                                        cmocka_unit_test(test_waits_for_what_is_over)};
     return cmocka_run_group_tests(tests, NULL, NULL);

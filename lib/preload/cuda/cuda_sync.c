@@ -87,6 +87,7 @@ static bool copy_waits(const void *to, const void *from, int kind)
 static void begin_copy(struct sync *sync, CUstream stream, bool per_thread, bool waits, const void *to, const void *from,
                        size_t count)
 {
+    put_note(stream);
     room_await(stream, per_thread, 1);
     park_touch(stream, per_thread);
     if (waits)

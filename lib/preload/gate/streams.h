@@ -28,6 +28,7 @@ struct stream {
     bool gated;    /* slot and generation below are its latest gate */
     uint32_t slot, generation;
     struct early *early; /* owned; NULL: none (early.h) */
+    uint32_t put_seen;   /* nodes/put.c: what had been put on it when it got its latest node */
     struct times_entry *times_head, *times_tail; /* times.c: unresolved, in stream order */
     UT_hash_handle hh;
     struct stream *next; /* by number */

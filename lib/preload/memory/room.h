@@ -29,6 +29,7 @@
 
 #include "preload/memory/residence.h"
 #include "preload/nodes/blocked.h"
+#include "preload/nodes/put.h"
 
 #define ROOM_QUEUED      384u
 #define ROOM_BATCH       32u
@@ -68,8 +69,10 @@ static inline void room_enter(CUstream stream, bool per_thread)
 {
     if (room_inside_++)
         return;
-    if (!frame.depth)
+    if (!frame.depth) {
+        put_note(stream);
         room_await(stream, per_thread, 1);
+    }
     blocked_begin();
 }
 

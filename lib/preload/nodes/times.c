@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "common/clock.h"
+#include "preload/nodes/put.h"
 #include "preload/preload.h"
 #include "preload/real.h"
 #include "preload/socket.h"
@@ -29,6 +30,7 @@ struct times_entry {
     uint32_t index;
     CUevent pre, post; /* post NULL: the same as pre */
     bool complete;     /* post is on the stream */
+    bool alone;        /* put.h */
     struct base *base;
     struct times_entry *next;
     struct stream *stream; /* of the entries in work: whose list it is on */
@@ -213,6 +215,7 @@ static struct times_entry *begin(struct stream *s, uint32_t index)
     pthread_mutex_lock(&lock);
     struct times_entry *t = take_entry();
     t->index = index;
+    t->alone = put_is_alone(s);
     t->pre = take_event();
     t->base = bases;
     t->base->users++;
@@ -264,7 +267,7 @@ static void resolve(struct times_entry *t)
     int64_t pre = since(t->base, t->pre);
     int64_t post = t->post ? since(t->base, t->post) : pre;
     if (pre >= 0 && post >= 0) {
-        batch.times[batch.head.count++] = (struct msg_time){.index = t->index, .pre_ns = pre, .post_ns = post};
+        batch.times[batch.head.count++] = (struct msg_time){.index = t->index, .alone = t->alone, .pre_ns = pre, .post_ns = post};
         if (batch.head.count == BATCH_MAX)
             send_batch();
     }

@@ -1,5 +1,5 @@
 /* ahead.c - a program whose host is further ahead of its stream than the stream's queue holds. Prints "inside I outside O": nanoseconds
- * from the first operation to the second, in the calls in between and outside of them. */
+ * from the first operation to the second, in the calls in between and outside of them. A second argument: the stream waits for the default one. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,10 +36,31 @@ static void launch(void)
     CHECK(softgpuLaunchHostFunc(stream, nothing, &cost, sizeof cost, &cost));
 }
 
+/* Something on one stream, once; false: it is none of these. */
+static int act_once(const char *what)
+{
+    cudaStream_t other;
+    struct softgpuCost cost = {.flops = 1};
+    CHECK(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
+    if (!strcmp(what, "kernel"))
+        CHECK(softgpuLaunchHostFunc(stream, nothing, &cost, sizeof cost, &cost));
+    else if (!strcmp(what, "copy"))
+        CHECK(cudaMemcpyAsync(buffer, buffer + 512, 1024, cudaMemcpyDeviceToDevice, stream));
+    else if (!strcmp(what, "fill"))
+        CHECK(cudaMemsetAsync(buffer, 0, 1024, stream));
+    else if (!strcmp(what, "elsewhere"))
+        CHECK(softgpuLaunchHostFunc(other, nothing, &cost, sizeof cost, &cost));
+    else
+        return strcmp(what, "nothing") == 0;
+    return 1;
+}
+
 /* What lies between two operations. */
 static void act(const char *what)
 {
     cudaEvent_t event;
+    if (act_once(what))
+        return;
     CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
     if (!strcmp(what, "event")) /* that long ago that nobody waits for it */
         CHECK(cudaEventRecord(event, stream));
@@ -64,7 +85,7 @@ int main(int argc, char **argv)
     memset(&id, 0, sizeof id);
     id.internal[20] = 1;
     CHECK(cudaSetDevice(0));
-    CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    CHECK(cudaStreamCreateWithFlags(&stream, argc > 2 ? cudaStreamDefault : cudaStreamNonBlocking));
     CHECK(cudaMalloc((void **)&buffer, 4096));
     CHECK(ncclCommInitRank(&comm, atoi(getenv("WORLD_SIZE")), id, atoi(getenv("RANK"))));
     long long began = 0, between = 0;

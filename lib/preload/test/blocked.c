@@ -1,4 +1,4 @@
-/* blocked.c - host work in front of a node, of a program that is as far ahead as its stream's queue lets it (nodes/blocked.h). */
+/* blocked.c - nodes that lie behind launches, copies and fills: whether they do (nodes/put.h); host work in front of a node, of a program that is as far ahead as its stream's queue lets it (nodes/blocked.h). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,7 +12,7 @@
 #include "preload/nodes/blocked.h"
 #include "preload/test/fake_prismd.h"
 
-static const struct fake_rank *run(uint32_t phase, const char *entries, const char *what)
+static const struct fake_rank *run_on(uint32_t phase, const char *entries, const char *what, const char *blocking)
 {
     static struct fake f;
     memset(&f, 0, sizeof f);
@@ -21,11 +21,16 @@ static const struct fake_rank *run(uint32_t phase, const char *entries, const ch
     f.program = "test/preload_ahead";
     f.more_env[0][0] = "SOFTGPU_QUEUE_ENTRIES";
     f.more_env[0][1] = entries;
-    fake_run(&f, 1, (const char *const[]){what, NULL});
+    fake_run(&f, 1, (const char *const[]){what, blocking, NULL});
     const struct fake_rank *r = &f.ranks[0];
     if (!WIFEXITED(r->status) || WEXITSTATUS(r->status))
         fail_msg("wait status %#x; output: %s; fatal: %s", r->status, r->output, r->fatal);
     return r;
+}
+
+static const struct fake_rank *run(uint32_t phase, const char *entries, const char *what)
+{
+    return run_on(phase, entries, what, NULL);
 }
 
 /* The n-th node of that kind, from 0. */
@@ -98,6 +103,36 @@ static void work_around_a_wait_for_an_event(void **state)
     assert_true(host_work(node(r, GRAPH_COMM, 1)) >= 100000000);
 }
 
+/* --- nodes/put.h --- */
+
+static bool second_operation_is_alone(uint32_t phase, const char *what, const char *blocking)
+{
+    const struct fake_rank *r = run_on(phase, "1000", what, blocking);
+    uint32_t index = node(r, GRAPH_COMM, 1)->index;
+    for (uint32_t i = 0; i < r->ntimes; i++)
+        if (r->times[i].index == index)
+            return r->times[i].alone;
+    fail_msg("node %u has no times", index);
+    return false;
+}
+
+static void nodes_say_whether_work_lies_in_front(void **state)
+{
+    (void)state;
+    assert_true(second_operation_is_alone(PHASE_CALIBRATE, "nothing", NULL));
+    assert_true(second_operation_is_alone(PHASE_CALIBRATE, "elsewhere", NULL));
+    assert_false(second_operation_is_alone(PHASE_CALIBRATE, "kernel", NULL));
+    assert_false(second_operation_is_alone(PHASE_CALIBRATE, "copy", NULL));
+    assert_false(second_operation_is_alone(PHASE_CALIBRATE, "fill", NULL));
+}
+
+/* It may wait for what lies on the default stream. */
+static void nothing_is_said_of_streams_that_wait_for_the_default_one(void **state)
+{
+    (void)state;
+    assert_false(second_operation_is_alone(PHASE_CALIBRATE, "nothing", "blocking"));
+}
+
 static void nccl_calls_that_wait_count_as_the_quickest(void **state)
 {
     (void)state;
@@ -124,6 +159,8 @@ int main(void)
         cmocka_unit_test(copies_wait_for_room_too),
         cmocka_unit_test(work_around_a_wait_for_an_event),
         cmocka_unit_test(nccl_calls_that_wait_count_as_the_quickest),
+        cmocka_unit_test(nodes_say_whether_work_lies_in_front),
+        cmocka_unit_test(nothing_is_said_of_streams_that_wait_for_the_default_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

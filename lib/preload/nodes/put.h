@@ -1,0 +1,40 @@
+/* put.h - whether the program has put work on a stream since the stream's node before.
+ *
+ * Where an idle stream gets to a node long after the host has issued it, there was work of the program's in front of the node, or the machine
+ * was busy and there was none: on a stream of communication alone a wake-up that comes late would otherwise be taken for work as
+ * long as the stream lay idle (seen on software GPUs: JOINs of tens of milliseconds). So in calibration, launches, copies and
+ * fills are counted, and a node's times say whether there were any (struct msg_time.alone).
+ *
+ * A stream that waits for the default stream gets to its nodes behind the default stream's work, and the other way round: of these nothing is
+ * said. Not counted: memory operations, callbacks and prefetches that the program puts on streams itself (memory/room.h). Threads
+ * that put work on one stream at the same time may hide it from each other's node.
+ */
+#ifndef PRISM_PRELOAD_PUT_H
+#define PRISM_PRELOAD_PUT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "preload/gate/streams.h"
+#include "preload/preload.h"
+
+#define PUT_STREAMS 256u
+extern uint32_t put_counts_[PUT_STREAMS]; /* atomic; streams that share one are said to be alone less often than they are */
+
+static inline uint32_t *put_count_of_(CUstream stream)
+{
+    uintptr_t at = (uintptr_t)stream;
+    return &put_counts_[(at ^ at >> 4 ^ at >> 12) % PUT_STREAMS];
+}
+
+/* The program is about to put work on the stream. */
+static inline void put_note(CUstream stream)
+{
+    if (session.phase == PHASE_CALIBRATE)
+        __atomic_add_fetch(put_count_of_(stream), 1, __ATOMIC_RELAXED);
+}
+
+/* The stream has a node next: nothing lies between it and the node before. session_lock held. */
+bool put_is_alone(struct stream *s);
+
+#endif
