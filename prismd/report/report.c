@@ -62,19 +62,30 @@ static void put_ranks(json_t *root, const struct results *results)
     json_object_set_new(root, "ballast_table", table && *table ? json_string(table) : json_null());
 }
 
+double report_predicted_mean(const struct prediction *p, uint32_t n)
+{
+    double sum = 0;
+    for (uint32_t i = 1; i < n && p->iterations; i++)
+        sum += p->seconds[i < p->iterations ? i : p->iterations - 1];
+    return n > 1 ? sum / (n - 1) : report_steady_mean(p->seconds, p->iterations);
+}
+
 static void put_prediction(json_t *root, const struct results *results, const struct prediction *p)
 {
-    double predicted = report_steady_mean(p->seconds, p->iterations), measured = 0;
+    double predicted = 0, measured = 0;
     uint32_t n = 0;
-    for (uint32_t i = 0; i < results->nranks; i++)
-        if (results->ranks[i].iterations > 1) {
-            measured += report_steady_mean(results->ranks[i].seconds, results->ranks[i].iterations);
-            n++;
-        }
-    json_object_set_new(root, "predicted_seconds",
-                        json_pack("{s:o, s:f}", "iterations", list_of(p->seconds, p->iterations), "mean", predicted));
-    if (n && predicted > 0)
-        json_object_set_new(root, "prediction_error", json_real(fabs(measured / n - predicted) / predicted));
+    for (uint32_t i = 0; i < results->nranks; i++) {
+        const struct rank_result *r = &results->ranks[i];
+        if (r->iterations < 2)
+            continue;
+        measured += report_steady_mean(r->seconds, r->iterations);
+        predicted += report_predicted_mean(p, r->iterations);
+        n++;
+    }
+    double mean = n ? predicted / n : report_predicted_mean(p, p->iterations);
+    json_object_set_new(root, "predicted_seconds", json_pack("{s:o, s:f}", "iterations", list_of(p->seconds, p->iterations), "mean", mean));
+    if (n && mean > 0)
+        json_object_set_new(root, "prediction_error", json_real(fabs(measured / n - mean) / mean));
 }
 
 static void put_pacing(json_t *root, const struct results *results)

@@ -16,6 +16,8 @@ struct report {
 
 /* Mean over the iterations after the first, which carries start-up. */
 double report_steady_mean(const double *seconds, uint32_t n);
+/* The same of what is predicted of n emulated iterations: those beyond the recorded ones are the last one again. */
+double report_predicted_mean(const struct prediction *p, uint32_t n);
 
 /* Into the trace folder, and to conf.report if that is set. Atomic. */
 int report_write(const struct daemon *d, const struct trace_manifest *m, const struct report *report,

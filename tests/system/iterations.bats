@@ -30,7 +30,12 @@ teardown() { common_teardown; }
 import json
 r = json.load(open("trace/report.json"))
 assert len(r["iteration_seconds"]["0"]) == 16 and len(r["predicted_seconds"]["iterations"]) == 2, r
-assert r["numerics"] == "exact 1-2, looped after", r'
+assert r["numerics"] == "exact 1-2, looped after", r
+# The first of two is start-up, and what is looped is the second.
+assert abs(r["predicted_seconds"]["mean"] - r["predicted_seconds"]["iterations"][1]) < 1e-9, r
+seconds = [sum(s[1:]) / 15 for s in r["iteration_seconds"].values()]
+mean = r["predicted_seconds"]["mean"]
+assert abs(abs(sum(seconds) / len(seconds) / mean - 1) - r["prediction_error"]) < 1e-6, r'
     nothing_left
 }
 
