@@ -18,8 +18,8 @@
  * takes time waits somewhere, so that where it stands is a node's end). If in m + 2 loops in a row no term is of a moment more than m loops
  * back, then they alone have made the last one's terms, and all later ones are alike: its equations serve for ever.
  * Likeness is told by 64 bit hashes. Where there is no meeting in the loop, or where streams of a rank are so full that they never come to
- * rest behind it, old terms stay for ever. Then (only_recorded) there are equations for what was recorded, and beyond it graph_run
- * must be asked (GRAPH_CONDENSED_LEFT).
+ * rest behind it, old terms stay for ever: it is given up when the oldest moment of a loop is that of the loop before. Then (only_recorded) there
+ * are equations for what was recorded, and beyond it graph_run must be asked (GRAPH_CONDENSED_LEFT).
  *
  * Live sizes only lengthen or shorten the group they belong to, which is added here. Where they change whether a send is eager the
  * equations are others: GRAPH_CONDENSED_LEFT, too.

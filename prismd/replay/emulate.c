@@ -487,7 +487,7 @@ static int begin_replay(struct daemon *d, const uint32_t *live, uint32_t nlive, 
     struct graph_run_options options = {
         .external = em.external, .iterations = graph_has_teardown(d->graph) ? 0 : UINT32_MAX, .lookahead = 2, .as = em.as};
     if (beside && d->phase == PHASE_EMULATE && /* a slice of calibration is over sooner than it would be condensed */
-        (em.player = player_create_condensed(&(struct player_replay){d->graph, ops, options, d->watch})))
+        (em.player = player_create_condensed(&(struct player_replay){.graph = d->graph, .ops = ops, .options = options, .beside = d->watch})))
         return 0;
     struct graph_run *run = graph_run_create(d->graph, &ops, &options);
     if (!run)

@@ -9,12 +9,15 @@
 #include "common/clock.h"
 #include "common/log.h"
 
+#define KEEP 1000000 /* arrivals */
+
 struct player {
     struct graph_run *run;             /* NULL: of what has been condensed, until the thread has made it */
     struct graph_condensed *condensed; /* owned; NULL: none, or it has left */
     struct player_replay replay;       /* with condensed: what is played when it leaves */
     struct player_arrival *told;       /* owned; with condensed: all so far; parts NULL where they are as recorded */
     size_t ntold, told_cap;
+    bool forgets, warned; /* nothing is kept any more, as it never leaves */
     struct watch *beside;
     pthread_t thread;
     pthread_mutex_t lock; /* all below */
@@ -170,10 +173,36 @@ struct player *player_create_condensed(const struct player_replay *replay)
     struct player *p = create();
     p->condensed = c;
     p->replay = *replay;
+    if (!p->replay.keep)
+        p->replay.keep = KEEP;
     return p;
 }
 
 /* ---- With what has been condensed: no thread, no lock ---- */
+
+static void forget_told(struct player *p)
+{
+    for (size_t i = 0; i < p->ntold; i++)
+        free(p->told[i].parts);
+    free(p->told);
+    p->told = NULL;
+    p->ntold = p->told_cap = 0;
+}
+
+/* To play a long run again would take too long, and it grows for ever. */
+static void keep_told(struct player *p, const struct player_arrival *a)
+{
+    if (!p->forgets && p->ntold == p->replay.keep && !graph_condensed_size(p->condensed).only_recorded) {
+        forget_told(p);
+        p->forgets = true;
+    }
+    if (p->forgets) {
+        free(a->parts);
+        return;
+    }
+    p->told = array_room(p->told, p->ntold, &p->told_cap, sizeof *p->told);
+    p->told[p->ntold++] = *a;
+}
 
 /* All that has arrived is played again, by a thread. */
 static int leave(struct player *p, struct prism_error *err)
@@ -197,6 +226,12 @@ static int arrive_condensed(struct player *p, const struct player_arrival *a, st
 {
     struct player_arrival told = *a;
     int rc = graph_condensed_arrive(p->condensed, a->rank, a->comm, a->ordinal, a->start_ns, a->parts, a->nparts, &p->err);
+    if (rc == GRAPH_CONDENSED_LEFT && p->forgets) {
+        if (!p->warned)
+            log_warn("rank %u: from here on messages are of sizes of which others end without their receivers; they are played as in the capture", a->rank);
+        p->warned = true;
+        rc = graph_condensed_arrive(p->condensed, a->rank, a->comm, a->ordinal, a->start_ns, NULL, 0, &p->err);
+    }
     if (rc < 0)
         *err = p->err;
     if (!rc && graph_condensed_is_recorded(p->condensed, a->rank, a->comm, a->ordinal, a->parts, a->nparts)) {
@@ -204,8 +239,7 @@ static int arrive_condensed(struct player *p, const struct player_arrival *a, st
         told.parts = NULL;
         told.nparts = 0;
     }
-    p->told = array_room(p->told, p->ntold, &p->told_cap, sizeof *p->told);
-    p->told[p->ntold++] = told;
+    keep_told(p, &told);
     return rc == GRAPH_CONDENSED_LEFT ? leave(p, err) : rc;
 }
 
@@ -223,9 +257,7 @@ void player_destroy(struct player *p)
         pthread_join(p->thread, NULL);
     for (size_t i = 0; i < p->narrivals; i++)
         free(p->arrivals[i].parts);
-    for (size_t i = 0; i < p->ntold; i++)
-        free(p->told[i].parts);
-    free(p->told);
+    forget_told(p);
     graph_condensed_destroy(p->condensed);
     free(p->arrivals);
     free(p->releases);

@@ -37,11 +37,13 @@ struct player_replay {
     struct graph_run_ops ops;
     struct graph_run_options options;
     struct watch *beside;
+    size_t keep; /* arrivals kept to be played again; 0: a million */
 };
 
 /* Condenses the replay, which may take seconds. The caller plays, until what has been condensed leaves (GRAPH_CONDENSED_LEFT). From then on it
  * is a player with a thread, which plays `replay` from the beginning with all that has arrived; releases from before come a second
- * time. NULL: the graph is refused, or PRISM_REPLAY=plain (for tests). */
+ * time. After so many arrivals as are kept it does not leave any more: a size that would have made it is played as recorded, and a warning says
+ * so once. NULL: the graph is refused, or PRISM_REPLAY=plain (for tests). */
 struct player *player_create_condensed(const struct player_replay *replay);
 void player_destroy(struct player *p); /* waits for what is being played; NULL is fine */
 bool player_is_beside(const struct player *p);

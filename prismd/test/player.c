@@ -69,7 +69,7 @@ static void on_release(void *ctx, uint32_t rank, uint32_t comm, uint32_t ordinal
 }
 
 /* Rank 0 is live; rank 1 computes 1,000 ns before each all-reduce, or receive from it (every second one, with messages). */
-static void make(struct fixture *f, enum how how, bool messages)
+static void make_keeping(struct fixture *f, enum how how, bool messages, size_t keep)
 {
     static const uint8_t external[2] = {1, 0};
     const int32_t members[2] = {0, 1};
@@ -94,10 +94,15 @@ static void make(struct fixture *f, enum how how, bool messages)
     struct graph_run_options options = {.external = external};
     f->watch = watch_create(&f->daemon);
     assert_non_null(f->watch);
-    f->player = how == CONDENSED ? player_create_condensed(&(struct player_replay){f->g, ops, options, f->watch})
+    f->player = how == CONDENSED ? player_create_condensed(&(struct player_replay){f->g, ops, options, f->watch, keep})
                                  : player_create(graph_run_create(f->g, &ops, &options), how == BESIDE ? f->watch : NULL);
     assert_non_null(f->player);
     assert_int_equal(player_is_beside(f->player), how == BESIDE);
+}
+
+static void make(struct fixture *f, enum how how, bool messages)
+{
+    make_keeping(f, how, messages, 0);
 }
 
 static void unmake(struct fixture *f)
@@ -160,10 +165,10 @@ static void a_thread_plays_the_same(void **state) { play(BESIDE); }
 static void condensed_is_the_same(void **state) { play(CONDENSED); }
 
 /* From the `small`th group on, sends are so small that they end without their receivers. */
-static void play_messages(struct fixture *f, enum how how, uint32_t small)
+static void play_messages(struct fixture *f, enum how how, uint32_t small, size_t keep)
 {
     struct prism_error err = {0};
-    make(f, how, true);
+    make_keeping(f, how, true, keep);
     f->twice = how == CONDENSED;
     for (uint32_t i = 0; i < GROUPS; i++) {
         struct graph_part p = {.op = GRAPH_OP_ALLREDUCE, .datatype = 7, .peer = -1, .count = 4};
@@ -208,13 +213,32 @@ static void sizes_that_change_who_waits_are_played(void **state)
 {
     for (uint32_t small = GROUPS / 4; small <= GROUPS * 5 / 4; small += GROUPS / 2) {
         struct fixture plain, f;
-        play_messages(&plain, CALLER, small);
-        play_messages(&f, CONDENSED, small);
+        play_messages(&plain, CALLER, small, 0);
+        play_messages(&f, CONDENSED, small, 0);
         assert_int_equal(player_is_beside(f.player), small < GROUPS);
         assert_memory_equal(plain.ends, f.ends, sizeof f.ends);
         unmake(&plain);
         unmake(&f);
     }
+}
+
+/* The first of these sends comes when nothing is kept any more; or when what is kept is enough. */
+static void after_a_long_run_sizes_are_played_as_recorded(void **state)
+{
+    struct fixture plain, recorded, f;
+    play_messages(&plain, CALLER, GROUPS / 2, 0);
+    play_messages(&recorded, CALLER, GROUPS, 0);
+    assert_memory_not_equal(plain.ends, recorded.ends, sizeof f.ends);
+    play_messages(&f, CONDENSED, GROUPS / 2, GROUPS / 4);
+    assert_false(player_is_beside(f.player));
+    assert_memory_equal(recorded.ends, f.ends, sizeof f.ends);
+    unmake(&f);
+    play_messages(&f, CONDENSED, GROUPS / 2, GROUPS / 2 + 2);
+    assert_true(player_is_beside(f.player));
+    assert_memory_equal(plain.ends, f.ends, sizeof f.ends);
+    unmake(&f);
+    unmake(&plain);
+    unmake(&recorded);
 }
 
 static void what_the_graph_does_not_know_is_told(void **state)
@@ -254,6 +278,7 @@ int main(void)
         cmocka_unit_test(a_thread_plays_the_same),
         cmocka_unit_test(condensed_is_the_same),
         cmocka_unit_test(sizes_that_change_who_waits_are_played),
+        cmocka_unit_test(after_a_long_run_sizes_are_played_as_recorded),
         cmocka_unit_test(a_thread_that_plays_says_so),
         cmocka_unit_test(what_the_graph_does_not_know_is_told),
         cmocka_unit_test(destroyed_in_between),
