@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # bench.sh --build FOLDER [--output FILE]: the benchmarks of the parts whose work grows with ranks, ops and bytes. Prints; asserts nothing.
 # Lines `FIGURE name unit value…` (several values: repeats) end up in FILE, by default bench.json beside FOLDER (tests/bench_json).
+# BENCH_WORLDS: unfolded worlds that are run whole (default 512,2048; 8192 takes five minutes more).
 # A part that fails is named, the others go on, and the exit code is 1.
 set -u
 build=build/release output=
@@ -34,6 +35,8 @@ parts() {
     part "worlds, export, plot, payloads, reductions" "$top/tests/bench_tools.py" "$build" "$work"
     if command -v slurmctld /usr/sbin/slurmctld >/dev/null && [ -e "$build/lib/slurm/spank_prism.so" ]; then
         part "slurm: a plain job with and without the plugins" "$top/tests/slurm/plain_cost" "$build"
+        part "worlds, folded, from nothing to the report" "$top/tests/scale/run" --build "$build" --fold yes --worlds 8192
+        part "worlds, from nothing to the report" "$top/tests/scale/run" --build "$build" --worlds "${BENCH_WORLDS:-512,2048}"
     fi
     return "$failed"
 }

@@ -140,6 +140,35 @@ assert abs(r["difference"] - 0.040 / 0.110) < 1e-6 and r["a"]["median_seconds"] 
     refused 64 'two traces'
 }
 
+# A network profile with links of LAUNCH, STEP seconds and BANDWIDTH bytes a second, rings only, no eager sends.
+network_file() { # LAUNCH STEP BANDWIDTH
+    local link="{\"launch_seconds\": $1, \"step_seconds\": $2, \"bandwidth_bytes_per_second\": $3, \"eager_bytes\": 0, \"measured\": true}"
+    echo "{\"format\": \"prism-network\", \"version\": 1, \"links\": {\"intra_node\": $link, \"inter_node\": $link},
+        \"algorithms\": {\"tree_allreduce\": false, \"tree_rooted\": false, \"lockstep\": true}, \"fit_error\": 0.0, \"points\": []}" >network.json
+}
+
+# peer: 16 stages of 4 layers, 32 micro-batches; a layer computes 2 * 1 ms forward and 2 * 2 ms backward. Worked by hand: on a network that
+# takes no time (M + P - 1) (F + B). Where only all-reduces of 64 MiB over 8 ranks take time, A each, F and B are longer by 8 A.
+@test "the preset of 8,192 ranks is the formula's, on networks given by --network" {
+    unset PRISM_NETWORK
+    run_prism synth peer -o peer
+    ok
+    network_file 0.0 0.0 1.0e18
+    predicted '
+assert r["world"] == 8192 and near(r["median_seconds"], (32 + 15) * 4 * 0.006), r["median_seconds"]
+for s in r["stages"]:
+    assert near(s["compute"], 32 * 4 * 0.006) and near(s["bubble"], 15 * 4 * 0.006) and s["exposed_communication"] < 1e-6, s' peer --network=network.json
+    # A = 2 * 7/8 * 64 MiB / (100 GB/s); a stage passes 8 MiB on to the next, 15 times forward and 15 back behind the pipeline, and while
+    # its last stages take turns; the sum over 64 replicas is 2 * 63/64 * 1 GiB / (100 GB/s).
+    network_file 0.0 0.0 1.0e11
+    predicted '
+a, s, d = 2 * 7 / 8 * 2**26 / 1e11, 2**23 / 1e11, 2 * 63 / 64 * 2**30 / 1e11
+f, b = 4 * 0.002 + 8 * a, 4 * 0.004 + 8 * a
+least = (32 + 15) * (f + b) + 2 * 15 * s + d
+assert least <= r["median_seconds"] <= least + 2 * 32 * s, (least, r["median_seconds"])
+assert near(r["stages"][15]["compute"], 32 * 4 * 0.006), r["stages"][15]' peer --network=network.json
+}
+
 # The job of player.c: rank 0 runs for real among synthetic ranks, for longer than the trace, at the predicted pace.
 @test "a synthetic trace is replayed around a program that does what its rank does" {
     unset PRISM_NETWORK
