@@ -16,7 +16,7 @@
 
 /* All-reduces of so many members are summed node by node: one message a node each way, and no node ever has the inputs of other
  * nodes' members. Such sums are made one after the other, in rank order; all others in pairs (coll/reduce.h), wherever the
- * ranks are. */
+ * ranks are. Averages of fp16 and fp8 are among the others. */
 #define NODE_SUM_LEAST 65u
 
 static struct collective *open_collectives;
@@ -81,10 +81,17 @@ static int combine_for(struct daemon *d, const struct collective *c, const void 
 
 /* ---- Sums by node ---- */
 
+/* An average is the plain sum, divided at the end: not where the sum may be too large for the datatype and the average is not. */
+static bool sum_has_room(const struct msg_part *p)
+{
+    return p->redop != COLL_REDOP_AVG || !coll_datatype_is_float(p->datatype) || p->datatype == COLL_BFLOAT16 ||
+           coll_datatype_size(p->datatype) >= 4;
+}
+
 static bool sums_by_node(const struct daemon *d, int32_t global, const struct msg_part *p)
 {
     const struct graph_comm *c = &d->graph->comms[global];
-    return c->size >= NODE_SUM_LEAST && p->op == PRISM_OP_ALLREDUCE && p->redop != COLL_REDOP_AVG && d->conf->nodes > 1 && !d->conf->fold;
+    return c->size >= NODE_SUM_LEAST && p->op == PRISM_OP_ALLREDUCE && sum_has_room(p) && d->conf->nodes > 1 && !d->conf->fold;
 }
 
 /* A sandbox rank's input is sent by itself: the sum that is kept is of the others. */
@@ -219,10 +226,11 @@ static void *combine_once(struct daemon *d, const struct collective *c, const vo
     if (!coll_op_same_output(w->op) || !w->out_bytes)
         return NULL;
     void *out = payload_writer_room(collective_payloads, w->out_bytes);
-    if (!inputs)
-        collective_accumulate(d, c, false, out);
-    else
+    struct prism_error err = {0};
+    if (inputs)
         combine_for(d, c, inputs, scalars, c->first, out);
+    else if (collective_accumulate(d, c, false, out) && w->redop == COLL_REDOP_AVG && coll_average(out, w->count, w->datatype, (int)c->size, &err))
+        daemon_fail(d, PRISM_EXIT_UNSUPPORTED, "rank %d: %s", world_rank(d, c, c->first), err.text);
     return out;
 }
 

@@ -11,6 +11,7 @@ $(eval $(call test_program,replica,tests/system,replica.c,c10d common,$(SYSTEM_S
 $(eval $(call test_program,lazy,tests/system,lazy.c,c10d common,$(SYSTEM_SOFTGPU) -levent_core -lxxhash,-isystem lib/abi))
 $(eval $(call test_program,large,tests/system,large.c,c10d common,$(SYSTEM_SOFTGPU) -levent_core -lxxhash,-isystem lib/abi))
 $(eval $(call test_program,gradients,tests/system,gradients.c,c10d common,$(SYSTEM_SOFTGPU) -levent_core -lxxhash,-isystem lib/abi))
+$(eval $(call test_program,averages,tests/system,averages.c,c10d common,$(SYSTEM_SOFTGPU) -levent_core -lxxhash,-isystem lib/abi))
 $(eval $(call test_program,silent,tests/system,silent.c))
 
 $(eval $(call test_program,fold_compare,tests/system,fold_compare.c,graph common,$(GRAPH_LINK)))

@@ -34,6 +34,48 @@ capture_on_two() { # WORLD
     nothing_left
 }
 
+averages_on_two() { # FLOATING INT32-OF-ITERATION-1
+    local other
+    capture_on_two 128
+    export PRISM_SANDBOX=0,127
+    # shellcheck disable=SC2086
+    node 1 "$PRISM_BUILD/test/averages" 2 $1
+    other=$started
+    # shellcheck disable=SC2086
+    node 0 "$PRISM_BUILD/test/averages" 2 $1
+    wait "$started" || { cat ./*.err; return 1; }
+    wait "$other"
+    unset PRISM_NODES PRISM_STEP_ID PRISM_EMULATE PRISM_GPUS_PER_NODE PRISM_SANDBOX PRISM_PHASE PRISM_TRACE
+    averages_of "$2" two/logs/capture.rank*
+}
+
+averages_of() { # INT32-OF-ITERATION-1 FILE...: each file has a rank's two lines
+    local int32=$1
+    shift
+    [ "$(cat "$@" | grep -cE "^rank [0-9]+ iteration 1: fp32 2 bf16 2 fp16 2 int32 $int32 sum 256$")" -eq $# ] || { tail -n 2 "$1"; return 1; }
+    [ "$(cat "$@" | grep -cE "^rank [0-9]+ iteration 2: fp32 4 bf16 4 fp16 4 int32 $((2 * int32)) sum 512$")" -eq $# ]
+}
+
+replayed() { # ASSISTANTS INT32-OF-ITERATION-1 PROGRAM...
+    local int32=$2
+    run_prism run --emulate=128 --gpus-per-node=64 --sandbox=0,127 --assistants="$1" --trace=two -- "${@:3}"
+    [ "$status" -eq 0 ] || { echo "$errors"; return 1; }
+    grep '^rank 0 ' <<<"$output" >0.lines
+    grep '^rank 127 ' <<<"$output" >127.lines
+    averages_of "$int32" 0.lines 127.lines
+}
+
+# 128 members are summed by node, but for fp16's averages. What is kept of the absent ranks are sums there, too; an average of integers cannot be
+# run on a shrunk communicator.
+@test "averages over two nodes are averages, in capture and replayed" {
+    averages_on_two '' 2
+    replayed 0 2 "$PRISM_BUILD/test/averages" 2
+    rm -rf two
+    averages_on_two floating 0
+    replayed 2 0 "$PRISM_BUILD/test/averages" 2 floating
+    nothing_left
+}
+
 @test "a node that is lost in capture: no graph.bin, an incomplete trace" {
     local first rank
     capture_on_two 4
