@@ -18,20 +18,12 @@
 #include "preload/gate/streams.h"
 #include "preload/preload.h"
 
-#define PUT_STREAMS 256u
-extern uint32_t put_counts_[PUT_STREAMS]; /* atomic; streams that share one are said to be alone less often than they are */
-
-static inline uint32_t *put_count_of_(CUstream stream)
-{
-    uintptr_t at = (uintptr_t)stream;
-    return &put_counts_[(at ^ at >> 4 ^ at >> 12) % PUT_STREAMS];
-}
-
 /* The program is about to put work on the stream. */
+void put_note_slow(CUstream stream);
 static inline void put_note(CUstream stream)
 {
     if (session.phase == PHASE_CALIBRATE)
-        __atomic_add_fetch(put_count_of_(stream), 1, __ATOMIC_RELAXED);
+        put_note_slow(stream);
 }
 
 /* The stream has a node next: nothing lies between it and the node before. session_lock held. */
