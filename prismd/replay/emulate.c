@@ -478,15 +478,15 @@ static int begin_replay(struct daemon *d, const uint32_t *live, uint32_t nlive, 
     if (d->transport == TRANSPORT_PACED && !any_here(d, live, nlive))
         return 0;
     em.as = folding_twins(d, em.external);
-    bool beside = d->transport == TRANSPORT_PACED && player_plays_long(d->graph, em.as);
-    struct graph_run_ops ops = {.duration_ns = duration_ns, .send_is_eager = duration_send_is_eager,
-                                .on_release = on_release,
+    uint64_t nodes = d->transport == TRANSPORT_PACED ? player_nodes(d->graph, em.as) : 0;
+    bool beside = nodes > PLAYER_BESIDE;
+    struct graph_run_ops ops = {.duration_ns = duration_ns, .send_is_eager = duration_send_is_eager, .on_release = on_release,
                                 .on_node = beside ? NULL : on_played,
                                 .on_comm_start = d->transport == TRANSPORT_NCCL ? on_comm_start : NULL,
                                 .ctx = &em.context};
     struct graph_run_options options = {
         .external = em.external, .iterations = graph_has_teardown(d->graph) ? 0 : UINT32_MAX, .lookahead = 2, .as = em.as};
-    if (beside && d->phase == PHASE_EMULATE && /* a slice of calibration is over sooner than it would be condensed */
+    if (nodes > PLAYER_CONDENSED && d->phase == PHASE_EMULATE && /* a slice of calibration is over sooner than it would be condensed */
         (em.player = player_create_condensed(&(struct player_replay){.graph = d->graph, .ops = ops, .options = options, .beside = d->watch})))
         return 0;
     struct graph_run *run = graph_run_create(d->graph, &ops, &options);

@@ -39,16 +39,13 @@ static bool asked_for(const char *how)
     return asked && !strcmp(asked, how);
 }
 
-/* Nodes of an iteration: from here on an arrival may set off tens of milliseconds. */
-#define PLAYS_LONG 200000
-
-bool player_plays_long(const struct graph *g, const uint32_t *as)
+uint64_t player_nodes(const struct graph *g, const uint32_t *as)
 {
     uint64_t nodes = 0;
     for (uint32_t i = 0; i < g->world; i++)
         if (!as || as[i] == i)
             nodes += g->ranks[i].nnodes / (g->ranks[i].niterations + 1u);
-    return nodes > PLAYS_LONG || asked_for("condensed");
+    return asked_for("condensed") ? UINT64_MAX : nodes;
 }
 
 static void fail(struct player *p, const struct prism_error *err)
@@ -173,6 +170,7 @@ struct player *player_create_condensed(const struct player_replay *replay)
     struct player *p = create();
     p->condensed = c;
     p->replay = *replay;
+    p->replay.ops.on_node = NULL; /* it is for who plays between looks at gates, not for the thread */
     if (!p->replay.keep)
         p->replay.keep = KEEP;
     return p;

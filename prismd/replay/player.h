@@ -26,8 +26,10 @@ struct player_release {
     int64_t started_ns, end_ns;
 };
 
-/* An arrival may set off so much that a thread is worth its wake-ups (PRISM_REPLAY=condensed, for tests: is taken for it). as: graph_run_options. */
-bool player_plays_long(const struct graph *g, const uint32_t *as);
+/* Nodes of an iteration that are played. as: graph_run_options. PRISM_REPLAY=condensed, for tests: more than all limits. */
+uint64_t player_nodes(const struct graph *g, const uint32_t *as);
+#define PLAYER_CONDENSED 50000  /* from here on an arrival may set off milliseconds, which condensing saves */
+#define PLAYER_BESIDE    200000 /* tens of milliseconds, for which a thread is worth its wake-ups */
 /* Takes the run. beside: the thread to wake, of a player with a thread of its own; NULL: the caller plays. NULL: no thread could be made
  * (the run is gone). */
 struct player *player_create(struct graph_run *run, struct watch *beside);
