@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# The replay condensed (lib/graph/condense.h) and played: the same run. Worlds as small as these are condensed on demand only.
+# The replay condensed (lib/graph/condense.h) and played: the same run. Worlds as small as these are condensed on demand only. Whether the looped iteration is
+# condensed, too, hangs on the works that were measured.
 
 load common
 
@@ -17,7 +18,7 @@ emulate() {
 
 numbers() { sed -nE 's/ seconds [0-9.]+//; /^rank [0-9]+ iteration/p' | sort; }
 
-@test "condensed: the numbers of the replay that is played; beyond the recorded iterations it is played" {
+@test "condensed: the numbers of the replay that is played, beyond the recorded iterations too" {
     LIMIT=300 run_prism run --emulate=16 --gpus-per-node=8 --sandbox=0,8,13 --assistants=0 --trace=trace --iterations=3 \
         -- "$moetrain" "${trainer[@]}" --iterations=8
     [ "$status" -eq 0 ] || { echo "exit code $status: $errors"; return 1; }
