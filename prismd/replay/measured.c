@@ -19,6 +19,7 @@ struct live_node {
     int64_t enter, leave; /* host: call began; previous call had returned, 0 = none had */
     int64_t began;        /* JOIN: the wait before it began in the driver; it was over at enter */
     uint32_t dep;         /* live node + 1 that a SYNC waits for, 0 = none */
+    uint32_t stream;
     uint16_t host;
     uint8_t kind;
     bool alone; /* nothing was put on the stream in front of it */
@@ -82,7 +83,7 @@ void measured_node(struct measured *x, const struct msg_node *m, uint32_t ordina
     int64_t leave = m->kind == GRAPH_JOIN ? m->enter_ns : m->leave_ns;
     x->nodes[x->n++] = (struct live_node){.node = node, .pass = align_pass(x->align), .enter = m->enter_ns,
                                           .leave = leave ? leave - *unmatched : 0, .began = m->leave_ns, .dep = m->dep,
-                                          .host = m->host < x->nhosts ? m->host : (uint16_t)x->nhosts, .kind = m->kind};
+                                          .stream = m->stream, .host = m->host < x->nhosts ? m->host : (uint16_t)x->nhosts, .kind = m->kind};
     if (node >= 0)
         *unmatched = 0;
     else if (leave && m->enter_ns > leave)
@@ -147,13 +148,13 @@ static int64_t wait_ends(struct thread *t, const struct live_node *l)
     return known && lasts > 0 ? lasts : 0;
 }
 
-static enum idle idle_before(const struct live_node *l, int64_t before)
+static enum idle idle_before(const struct live_node *l, int64_t before, bool alone)
 {
     if (l->enter <= before)
         return NOT_IDLE;
     if (l->pre - l->enter < HOST_BOUND_NS)
         return HOST_BOUND;
-    return !before ? NOT_IDLE : l->alone ? DELAYED : LATE;
+    return !before ? NOT_IDLE : alone ? DELAYED : LATE;
 }
 
 static bool has_nothing_in_front(const struct sample *s)
@@ -162,13 +163,13 @@ static bool has_nothing_in_front(const struct sample *s)
 }
 
 /* An idle stream's JOIN is there to say that the stream was idle when the host went on; getting there takes time that no program spends. */
-static void take_device(struct sample *s, const struct live_node *l, int64_t *end_of_stream)
+static void take_device(struct sample *s, const struct live_node *l, bool alone, int64_t *end_of_stream)
 {
     int64_t work = *end_of_stream ? l->pre - *end_of_stream : 0;
-    s->idle = (uint8_t)idle_before(l, *end_of_stream);
+    s->idle = (uint8_t)idle_before(l, *end_of_stream, alone);
     s->device = work > 0 && !has_nothing_in_front(s) ? work : 0;
     s->has_device = true;
-    *end_of_stream = l->kind == GRAPH_JOIN && has_nothing_in_front(s) ? l->enter : l->post;
+    *end_of_stream = l->kind == GRAPH_JOIN && s->idle == HOST_BOUND ? l->enter : l->post;
 }
 
 static void take_host(struct sample *s, const struct live_node *l, struct thread *t)
@@ -185,16 +186,23 @@ static struct sample *take_samples(const struct measured *x)
     struct sample *samples = array_zeros(x->n, sizeof *samples);
     int64_t *end_of_stream = array_zeros(r->nstreams + 1u, sizeof *end_of_stream);
     struct thread *threads = array_zeros(x->nhosts + 1u, sizeof *threads);
+    bool *put = array_zeros(r->nstreams + 1u, sizeof *put); /* in front of nodes since, which give no samples */
     for (uint32_t i = 0; i < x->n; i++) {
         const struct live_node *l = &x->nodes[i];
         if (l->kind == GRAPH_SYNC)
             wait_begins(x, samples, &threads[l->host], l);
+        if (l->kind != GRAPH_SYNC && (l->node < 0 || !l->pre))
+            put[l->stream < r->nstreams ? l->stream : r->nstreams] |= !l->alone;
         if (l->node < 0)
             continue;
-        if (l->kind != GRAPH_SYNC && l->pre)
-            take_device(&samples[i], l, &end_of_stream[r->nodes[l->node].stream]);
+        if (l->kind != GRAPH_SYNC && l->pre) {
+            uint32_t stream = r->nodes[l->node].stream;
+            take_device(&samples[i], l, l->alone && !put[stream], &end_of_stream[stream]);
+            put[stream] = false;
+        }
         take_host(&samples[i], l, &threads[l->host]);
     }
+    free(put);
     free(threads);
     free(end_of_stream);
     return samples;

@@ -188,12 +188,16 @@ static void forget_told(struct player *p)
 }
 
 /* To play a long run again would take too long, and it grows for ever. */
+static void look_at_limit(struct player *p)
+{
+    if (p->forgets || p->ntold < p->replay.keep || graph_condensed_size(p->condensed).only_recorded)
+        return;
+    forget_told(p);
+    p->forgets = true;
+}
+
 static void keep_told(struct player *p, const struct player_arrival *a)
 {
-    if (!p->forgets && p->ntold == p->replay.keep && !graph_condensed_size(p->condensed).only_recorded) {
-        forget_told(p);
-        p->forgets = true;
-    }
     if (p->forgets) {
         free(a->parts);
         return;
@@ -223,6 +227,7 @@ static int leave(struct player *p, struct prism_error *err)
 static int arrive_condensed(struct player *p, const struct player_arrival *a, struct prism_error *err)
 {
     struct player_arrival told = *a;
+    look_at_limit(p);
     int rc = graph_condensed_arrive(p->condensed, a->rank, a->comm, a->ordinal, a->start_ns, a->parts, a->nparts, &p->err);
     if (rc == GRAPH_CONDENSED_LEFT && p->forgets) {
         if (!p->warned)

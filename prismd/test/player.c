@@ -233,10 +233,13 @@ static void after_a_long_run_sizes_are_played_as_recorded(void **state)
     assert_false(player_is_beside(f.player));
     assert_memory_equal(recorded.ends, f.ends, sizeof f.ends);
     unmake(&f);
-    play_messages(&f, CONDENSED, GROUPS / 2, GROUPS / 2 + 2);
-    assert_true(player_is_beside(f.player));
-    assert_memory_equal(plain.ends, f.ends, sizeof f.ends);
-    unmake(&f);
+    for (uint32_t keep = GROUPS / 2; keep < GROUPS / 2 + 4; keep++) { /* the last one before is the GROUPS / 2 + 1st */
+        bool leaves = keep > GROUPS / 2 + 1;
+        play_messages(&f, CONDENSED, GROUPS / 2, keep);
+        assert_int_equal(player_is_beside(f.player), leaves);
+        assert_memory_equal(leaves ? plain.ends : recorded.ends, f.ends, sizeof f.ends);
+        unmake(&f);
+    }
     unmake(&plain);
     unmake(&recorded);
 }

@@ -128,6 +128,62 @@ static void test_nothing_in_front(void **state)
     graph_destroy(g);
 }
 
+/* A node that was sent, of stream 1, and its work; -1: it is not among the recorded ones. */
+struct seen {
+    uint8_t kind;
+    struct timed at;
+    int64_t work;
+};
+
+static void expect_of(const struct seen *seen, uint32_t n)
+{
+    const struct graph_part part = {.op = 1, .datatype = 7, .peer = -1, .count = 1};
+    const int32_t ranks[] = {0};
+    struct graph *g = graph_create(1, 8);
+    graph_set_member(g, 0, 0, graph_add_comm(g, ranks, 1), 0);
+    for (uint32_t i = 0; i < n; i++) {
+        struct graph_node node = {.kind = seen[i].kind, .stream = 1};
+        if (seen[i].work >= 0)
+            assert_int_equal(graph_add_node(g, 0, &node, &part, seen[i].kind == GRAPH_COMM), 0);
+    }
+    struct measured *x = measured_create(&g->ranks[0]);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct timed *at = &seen[i].at;
+        struct msg_node m = {.index = i, .kind = seen[i].kind, .stream = 1, .enter_ns = at->enter, .leave_ns = at->leave};
+        struct msg_time t = {.index = i, .alone = at->alone, .pre_ns = at->pre, .post_ns = at->post};
+        measured_node(x, &m, 0);
+        measured_times(x, &t, 1);
+    }
+    measured_to_works(x, g, 0);
+    measured_destroy(x);
+    for (uint32_t i = 0, k = 0; i < n; i++)
+        if (seen[i].work >= 0)
+            assert_int_equal((int)g->ranks[0].device_work[k++], seen[i].work);
+    graph_destroy(g);
+}
+
+/* Kernels of 20 ms, or none, lie in front of a record that no other run has; the group is alone behind it. */
+static void test_what_lies_in_front_of_a_node_of_this_run_alone(void **state)
+{
+    (void)state;
+    for (int kernels = 0; kernels < 2; kernels++) {
+        const struct seen seen[] = {{GRAPH_JOIN, {1, MS, MS, MS, MS, true}, 0},
+                                    {GRAPH_RECORD, {1, 2 * MS, 3 * MS, 21 * MS, 21 * MS, !kernels}, -1},
+                                    {GRAPH_COMM, {1, 3 * MS, 4 * MS, 21 * MS + US, 21 * MS + US, true}, kernels ? 20 * MS + US : 0}};
+        expect_of(seen, 3);
+    }
+}
+
+/* The stream gets to a JOIN 5 ms late, as the machine was busy; what follows are kernels of 2 ms. */
+static void test_kernels_behind_a_late_join(void **state)
+{
+    const struct seen seen[] = {{GRAPH_RECORD, {1, MS, MS, MS, MS, true}, 0},
+                                {GRAPH_JOIN, {1, 9 * MS, 10 * MS, 15 * MS, 15 * MS, true}, 0},
+                                {GRAPH_RECORD, {1, 10 * MS, 11 * MS, 17 * MS, 17 * MS, false}, 2 * MS}};
+    (void)state;
+    expect_of(seen, 3);
+}
+
 /* A rank whose one iteration is a group and so many records, all on one stream. */
 static struct graph *recorded_once(uint32_t records)
 {
@@ -428,6 +484,7 @@ int main(void)
                                        cmocka_unit_test(test_a_node_of_no_pass), cmocka_unit_test(test_passes_without_times),
                                        cmocka_unit_test(test_late_now_and_then), cmocka_unit_test(test_kernels_after_idleness),
                                        cmocka_unit_test(test_late_with_nothing_in_front), cmocka_unit_test(test_nothing_in_front),
+                                       cmocka_unit_test(test_what_lies_in_front_of_a_node_of_this_run_alone), cmocka_unit_test(test_kernels_behind_a_late_join),
                                        cmocka_unit_test(test_launches_and_wake_ups), cmocka_unit_test(test_device_times_that_are_off), cmocka_unit_test(test_marks_cost_nothing),
                                        cmocka_unit_test(test_waits_for_what_is_over)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -26,6 +26,8 @@ static struct times_entry *before_wait(CUevent event, CUstream handle, bool per_
     uint32_t record = events_latest(event);
     *s = streams_get(handle, per_thread);
     *park = park_wait_begin(event, (*s)->handle);
+    if (!record)
+        put_note((*s)->handle); /* of an event that we never saw: a wait all the same */
     if (!record || streams_is_capturing((*s)->handle))
         return NULL;
     uint32_t index = node_send(GRAPH_WAIT, (*s)->number, record);

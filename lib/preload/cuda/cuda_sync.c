@@ -87,7 +87,8 @@ static bool copy_waits(const void *to, const void *from, int kind)
 static void begin_copy(struct sync *sync, CUstream stream, bool per_thread, bool waits, const void *to, const void *from,
                        size_t count)
 {
-    put_note(stream);
+    if (!waits) /* one that does is over when it returns, and a mark of ours lies in front of it */
+        put_note(stream);
     room_await(stream, per_thread, 1);
     park_touch(stream, per_thread);
     if (waits)

@@ -5,11 +5,13 @@
 #include "preload/preload.h"
 #include "preload/real.h"
 #include "preload/memory/residence.h"
+#include "preload/nodes/put.h"
 
 static void copy(const void *from, void *to, uint64_t bytes, cudaStream_t stream)
 {
     if (!bytes || from == to)
         return;
+    put_note((CUstream)stream);
     residence_hold();
     CUDA_MUST(driver(cuMemcpyAsync)((CUdeviceptr)(uintptr_t)to, (CUdeviceptr)(uintptr_t)from, bytes, (CUstream)stream));
     residence_let_go();

@@ -1,5 +1,9 @@
 #include "preload/nodes/put.h"
 
+#include <stdlib.h>
+
+#include "preload/gate/gate_kernel.h"
+
 #define STREAMS 1024u /* that are counted; of others nothing is said */
 #define TRIES   64u
 
@@ -10,6 +14,19 @@ struct count {
 };
 
 static struct count counts[STREAMS];
+static uint32_t all; /* atomic */
+
+/* The user has streams share hardware queues (Megatron-LM asks for one), so any may have to wait behind any other's work. CUDA's own
+ * default of eight is not counted as that. */
+static bool streams_share_queues(void)
+{
+    static int8_t known;
+    if (!known) {
+        const char *queues = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+        known = queues && gate_kernel_queues(queues) < gate_kernel_queues(NULL) ? 1 : -1;
+    }
+    return known > 0;
+}
 
 /* NULL: the default stream, or there is no place. */
 static struct count *count_of(CUstream stream)
@@ -27,6 +44,7 @@ static struct count *count_of(CUstream stream)
 void put_note_slow(CUstream stream)
 {
     struct count *c = count_of(stream);
+    __atomic_add_fetch(&all, 1, __ATOMIC_RELAXED);
     if (c)
         __atomic_add_fetch(&c->puts, 1, __ATOMIC_RELAXED);
 }
@@ -34,7 +52,7 @@ void put_note_slow(CUstream stream)
 bool put_is_alone(struct stream *s)
 {
     const struct count *c = count_of(s->handle);
-    uint32_t puts = c ? __atomic_load_n(&c->puts, __ATOMIC_RELAXED) : 0;
+    uint32_t puts = c ? __atomic_load_n(streams_share_queues() ? &all : &c->puts, __ATOMIC_RELAXED) : 0;
     bool alone = c && s->put_seen == puts && !s->blocking && s->handle != CU_STREAM_LEGACY;
     s->put_seen = puts;
     return alone;
