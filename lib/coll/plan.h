@@ -33,7 +33,7 @@
  *
  * Results differ from the full ring's in last bits only, by the order of summation. AVG: an assistant brings plain sums
  * and the real call is a PREMUL in which *every* participant, assistants too, multiplies by 1/size of the full communicator
- * (coll_plan.average_of = size); of integers it cannot be had so and is refused. PREMUL: an assistant brings the sum
+ * (coll_plan.average_of = size); of integers it cannot be had so and is refused. The datatype must have room for the plain sum (fp16: 65,504). PREMUL: an assistant brings the sum
  * of its virtual inputs times their own factors, and multiplies by 1 (sandbox ranks by their own factor).
  */
 #ifndef PRISM_COLL_PLAN_H

@@ -15,8 +15,7 @@
 #include "trace/payload.h"
 
 /* All-reduces of so many members are summed node by node: one message a node each way, and no node ever has the inputs of other
- * nodes' members. Such sums are made one after the other, in rank order; all others in pairs (coll/reduce.h), wherever the
- * ranks are. Averages of fp16 and fp8 are among the others. */
+ * nodes' members. A node's members are summed in pairs (coll/reduce.h), and nodes' sums one after the other. */
 #define NODE_SUM_LEAST 65u
 
 static struct collective *open_collectives;
@@ -81,17 +80,10 @@ static int combine_for(struct daemon *d, const struct collective *c, const void 
 
 /* ---- Sums by node ---- */
 
-/* An average is the plain sum, divided at the end: not where the sum may be too large for the datatype and the average is not. */
-static bool sum_has_room(const struct msg_part *p)
-{
-    return p->redop != COLL_REDOP_AVG || !coll_datatype_is_float(p->datatype) || p->datatype == COLL_BFLOAT16 ||
-           coll_datatype_size(p->datatype) >= 4;
-}
-
 static bool sums_by_node(const struct daemon *d, int32_t global, const struct msg_part *p)
 {
     const struct graph_comm *c = &d->graph->comms[global];
-    return c->size >= NODE_SUM_LEAST && p->op == PRISM_OP_ALLREDUCE && sum_has_room(p) && d->conf->nodes > 1 && !d->conf->fold;
+    return c->size >= NODE_SUM_LEAST && p->op == PRISM_OP_ALLREDUCE && d->conf->nodes > 1 && !d->conf->fold;
 }
 
 /* A sandbox rank's input is sent by itself: the sum that is kept is of the others. */
@@ -101,26 +93,47 @@ static bool in_sum_of(const struct daemon *d, const struct collective *c, uint32
     return place_capture_node(d->conf, rank) == node && !conf_is_sandbox(d->conf, rank);
 }
 
-bool collective_accumulate(struct daemon *d, const struct collective *c, bool without_sandbox, void *out)
+/* An average in floating point is of inputs times 1/n (coll/reduce.h), so that it is in range where a sum is not. What is kept of it is a plain
+ * sum. So a node's sum has both, one behind the other. */
+static bool has_both_sums(const struct msg_part *w)
+{
+    return w->redop == COLL_REDOP_AVG && coll_datatype_is_float(w->datatype);
+}
+
+bool collective_reduce(struct daemon *d, const struct collective *c, enum collective_sum which, void *out)
 {
     const struct msg_part *w = &c->entries[c->first].what;
+    struct coll_premul share = coll_premul_from_double(1.0 / c->size, w->datatype);
+    bool both = has_both_sums(w), shares = both && which == COLLECTIVE_RESULT;
+    int redop = shares ? COLL_REDOP_PREMUL : w->redop == COLL_REDOP_AVG ? COLL_REDOP_SUM : w->redop, n = 0, rc = 0;
     struct prism_error err = {0};
-    bool any = false;
-    int rc = 0;
+    const void **inputs = malloc(c->size * sizeof *inputs);
+    struct coll_premul *scalars = malloc(c->size * sizeof *scalars);
+    if (!inputs || !scalars)
+        abort();
+    for (uint32_t i = 0; i < c->size; i++) {
+        const struct entry *e = &c->entries[i];
+        if (!e->arrived || e->summed || (which == COLLECTIVE_OF_VIRTUAL && conf_is_sandbox(d->conf, (uint32_t)world_rank(d, c, i))))
+            continue;
+        inputs[n] = input_of(e);
+        scalars[n++] = shares ? share : (struct coll_premul){.bits = e->what.scalar};
+    }
+    bool any = n > 0;
+    if (any)
+        rc = coll_reduce(out, inputs, n, w->count, w->datatype, redop, scalars, &err);
     for (uint32_t i = 0; i < c->size && !rc; i++) {
         const struct entry *e = &c->entries[i];
-        struct coll_premul scalar = {.bits = e->what.scalar};
-        if (!e->arrived || (e->summed && !e->data) || (without_sandbox && conf_is_sandbox(d->conf, (uint32_t)world_rank(d, c, i))))
+        if (!e->summed || !e->data)
             continue;
-        int redop = w->redop == COLL_REDOP_PREMUL && e->summed ? COLL_REDOP_SUM : w->redop;
+        const uint8_t *sum = e->data + (both && !shares ? w->out_bytes : 0);
         if (any)
-            rc = coll_accumulate(out, input_of(e), w->count, w->datatype, redop, &scalar, &err);
-        else if (redop == COLL_REDOP_PREMUL)
-            rc = coll_scale(out, input_of(e), w->count, w->datatype, &scalar, &err);
+            rc = coll_accumulate(out, sum, w->count, w->datatype, redop == COLL_REDOP_PREMUL ? COLL_REDOP_SUM : redop, NULL, &err);
         else if (w->out_bytes)
-            memcpy(out, input_of(e), w->out_bytes);
+            memcpy(out, sum, w->out_bytes);
         any = true;
     }
+    free(inputs);
+    free(scalars);
     if (rc)
         daemon_fail(d, PRISM_EXIT_UNSUPPORTED, "rank %d: %s", world_rank(d, c, c->first), err.text);
     return any && !rc;
@@ -140,16 +153,20 @@ static void send_sum(struct daemon *d, const struct collective *c, uint32_t home
     const struct msg_part *w = &c->entries[c->first].what;
     struct bytes b = {0};
     void *sum = payload_writer_room(collective_payloads, w->out_bytes);
-    if (collective_accumulate(d, c, false, sum)) {
-        bytes_put_u32(&b, (uint32_t)c->key.global);
-        bytes_put_u32(&b, c->key.sequence);
-        bytes_put_u8(&b, w->datatype);
-        bytes_put_u8(&b, w->redop);
-        bytes_put_u64(&b, w->count);
-        bytes_put_u64(&b, w->out_bytes);
-        bytes_put(&b, sum, w->out_bytes);
-        link_send(d, home, LINK_NODE_SUM, &b);
+    bytes_put_u32(&b, (uint32_t)c->key.global);
+    bytes_put_u32(&b, c->key.sequence);
+    bytes_put_u8(&b, w->datatype);
+    bytes_put_u8(&b, w->redop);
+    bytes_put_u64(&b, w->count);
+    bytes_put_u64(&b, w->out_bytes);
+    bool made = collective_reduce(d, c, COLLECTIVE_RESULT, sum);
+    bytes_put(&b, sum, made ? w->out_bytes : 0);
+    if (made && has_both_sums(w)) {
+        made = collective_reduce(d, c, COLLECTIVE_OF_VIRTUAL, sum);
+        bytes_put(&b, sum, made ? w->out_bytes : 0);
     }
+    if (made)
+        link_send(d, home, LINK_NODE_SUM, &b);
     payload_writer_put_room(collective_payloads, NULL, 0, sum, 0, NULL);
     bytes_free(&b);
 }
@@ -229,7 +246,8 @@ static void *combine_once(struct daemon *d, const struct collective *c, const vo
     struct prism_error err = {0};
     if (inputs)
         combine_for(d, c, inputs, scalars, c->first, out);
-    else if (collective_accumulate(d, c, false, out) && w->redop == COLL_REDOP_AVG && coll_average(out, w->count, w->datatype, (int)c->size, &err))
+    else if (collective_reduce(d, c, COLLECTIVE_RESULT, out) && w->redop == COLL_REDOP_AVG && !has_both_sums(w) &&
+             coll_average(out, w->count, w->datatype, (int)c->size, &err))
         daemon_fail(d, PRISM_EXIT_UNSUPPORTED, "rank %d: %s", world_rank(d, c, c->first), err.text);
     return out;
 }
@@ -400,8 +418,8 @@ static void on_node_sum(struct daemon *d, uint32_t from, struct bytes_reader *b)
     what.redop = bytes_get_u8(b);
     what.count = bytes_get_u64(b);
     what.in_bytes = what.out_bytes = bytes_get_u64(b);
-    const void *data = bytes_get(b, what.out_bytes);
-    if (!data || d->phase != PHASE_CAPTURE || d->stopping || key.global < 0 || key.global >= (int32_t)d->graph->ncomms ||
+    const void *data = bytes_get(b, what.out_bytes), *more = data && has_both_sums(&what) ? bytes_get(b, what.out_bytes) : data;
+    if (!more || d->phase != PHASE_CAPTURE || d->stopping || key.global < 0 || key.global >= (int32_t)d->graph->ncomms ||
         !coll_sizes_agree(what.op, what.datatype, what.count, 0, -1, (int)d->graph->comms[key.global].size, what.in_bytes, what.out_bytes))
         return;
     struct collective *c = find_or_add(d, &key);
@@ -415,7 +433,7 @@ static void on_node_sum(struct daemon *d, uint32_t from, struct bytes_reader *b)
     if (!n)
         return;
     c->entries[first].what = what;
-    c->entries[first].data = copy_of(data, what.out_bytes);
+    c->entries[first].data = copy_of(data, what.out_bytes * (has_both_sums(&what) ? 2 : 1));
     if (!c->arrived)
         c->first = first;
     c->arrived += n;

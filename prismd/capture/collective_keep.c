@@ -73,7 +73,7 @@ int collective_keep_summed_contribution(struct daemon *d, const struct collectiv
     if (leader == c->size || !capture_kept(d, c->entries[c->first].what.datatype, bytes))
         return 0;
     void *sum = payload_writer_room(collective_payloads, bytes);
-    if (collective_accumulate(d, c, true, sum))
+    if (collective_reduce(d, c, COLLECTIVE_OF_VIRTUAL, sum))
         return keep_sum(d, c, leader, sum, bytes);
     payload_writer_put_room(collective_payloads, NULL, 0, sum, 0, NULL);
     return 0;

@@ -53,9 +53,13 @@ static inline const void *input_of(const struct entry *e)
     return e->group ? e->group->rank->region + e->what.in_offset : e->data;
 }
 
-/* Sums by node: the reduction of all that has arrived, one after the other in rank order; a node's sum is one term. false: there
- * is none. */
-bool collective_accumulate(struct daemon *d, const struct collective *c, bool without_sandbox, void *out);
+/* Sums by node: the reduction of what has arrived, members' inputs in pairs and then nodes' sums, one after the other. false: nothing
+ * has, or it failed. */
+enum collective_sum {
+    COLLECTIVE_RESULT,    /* of all; for an average in floating point the result, of integers the sum to be divided */
+    COLLECTIVE_OF_VIRTUAL /* of all but sandbox ranks; for an average the plain sum */
+};
+bool collective_reduce(struct daemon *d, const struct collective *c, enum collective_sum which, void *out);
 
 /* --- collective_keep.c --- */
 

@@ -13,6 +13,7 @@
 #include "prismd/gates/pace.h"
 #include "prismd/place.h"
 #include "prismd/replay/slices.h"
+#include "prismd/report/report.h"
 
 /* Whole logical nodes go together, in order, and every node gets some. */
 static void placement_keeps_logical_nodes_together(void **state)
@@ -272,6 +273,18 @@ static void what_stopped_the_clock_is_not_carried(void **state)
     graph_destroy(g);
 }
 
+/* Three were recorded. Of iterations beyond them the last one is what was predicted; the first is start-up. */
+static void looped_iterations_are_predicted_as_the_last(void **state)
+{
+    double seconds[] = {10, 4, 2};
+    const struct prediction three = {seconds, 3}, one = {seconds, 1}, none = {NULL, 0};
+    (void)state;
+    assert_true(report_predicted_mean(&three, 0) == 3 && report_predicted_mean(&three, 1) == 3);
+    assert_true(report_predicted_mean(&three, 2) == 4 && report_predicted_mean(&three, 3) == 3);
+    assert_true(report_predicted_mean(&three, 5) == (4 + 2 + 2 + 2) / 4.0);
+    assert_true(report_predicted_mean(&one, 4) == 10 && report_predicted_mean(&none, 4) == 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -286,6 +299,7 @@ int main(void)
         cmocka_unit_test(recent_lag_is_the_median_of_the_last),
         cmocka_unit_test(live_rank_loops_its_last_iteration),
         cmocka_unit_test(what_stopped_the_clock_is_not_carried),
+        cmocka_unit_test(looped_iterations_are_predicted_as_the_last),
     };
     return cmocka_run_group_tests_name("prismd/pure", tests, NULL, NULL);
 }

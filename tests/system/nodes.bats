@@ -49,11 +49,14 @@ averages_on_two() { # FLOATING INT32-OF-ITERATION-1
     averages_of "$2" two/logs/capture.rank*
 }
 
-averages_of() { # INT32-OF-ITERATION-1 FILE...: each file has a rank's two lines
-    local int32=$1
+averages_of() { # INT32-OF-ITERATION-1 FILE...: each file has a rank's two lines. 383 of which bf16 keeps eight bits are uneven.
+    local int32=$1 fp16=1024 i
+    [ "$int32" -ne 0 ] || fp16=32
     shift
-    [ "$(cat "$@" | grep -cE "^rank [0-9]+ iteration 1: fp32 2 bf16 2 fp16 2 int32 $int32 sum 256$")" -eq $# ] || { tail -n 2 "$1"; return 1; }
-    [ "$(cat "$@" | grep -cE "^rank [0-9]+ iteration 2: fp32 4 bf16 4 fp16 4 int32 $((2 * int32)) sum 512$")" -eq $# ]
+    for i in 1 2; do
+        [ "$(cat "$@" | grep -E "^rank [0-9]+ iteration $i: fp32 $((2 * i)) bf16 $((2 * i)) fp16 $((fp16 * i)) int32 $((int32 * i)) sum $((256 * i)) uneven" |
+            awk -v i=$i '$NF >= 380 * i && $NF <= 386 * i' | wc -l)" -eq $# ] || { tail -n 2 "$1"; return 1; }
+    done
 }
 
 replayed() { # ASSISTANTS INT32-OF-ITERATION-1 PROGRAM...
@@ -65,8 +68,8 @@ replayed() { # ASSISTANTS INT32-OF-ITERATION-1 PROGRAM...
     averages_of "$int32" 0.lines 127.lines
 }
 
-# 128 members are summed by node, but for fp16's averages. What is kept of the absent ranks are sums there, too; an average of integers cannot be
-# run on a shrunk communicator.
+# 128 members are summed by node. What is kept of the absent ranks is a plain sum, which fp16 must have room for where the communicator is shrunk
+# (coll/plan.h); an average of integers cannot be run on one.
 @test "averages over two nodes are averages, in capture and replayed" {
     averages_on_two '' 2
     replayed 0 2 "$PRISM_BUILD/test/averages" 2

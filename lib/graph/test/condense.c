@@ -29,11 +29,13 @@ struct world {
     struct graph *g;
     uint64_t salt, eager_limit;
     struct releases *to; /* whose callback it is */
+    uint32_t asked;      /* for durations */
 };
 
 static double duration(void *ctx, const struct graph *g, uint32_t comm, int32_t p, const struct graph_part *parts, uint32_t nparts)
 {
     (void)g;
+    ((struct world *)ctx)->asked++;
     uint64_t h = ((struct world *)ctx)->salt + comm * 31u + (uint32_t)p * 17u;
     for (uint32_t i = 0; i < nparts; i++)
         h = h * 131 + parts[i].count + parts[i].op;
@@ -244,6 +246,54 @@ static void test_limits(void **unused)
     assert_in_range(done, cases() / 20, cases() * 19 / 20);
 }
 
+/* Rank 0 is external. Rank 1 has a second stream, which waits for the group before and then works for `busy` ns, in each of three iterations. Every duration is asked for once a member and iteration. */
+static struct graph_condensed_size condense_beside_a_stream(float busy, uint32_t *asked)
+{
+    const int32_t members[2] = {0, 1};
+    const struct graph_part sum = {.op = GRAPH_OP_ALLREDUCE, .datatype = 7, .peer = -1, .count = 4};
+    struct world w = {.g = graph_create(2, 8)};
+    int comm = graph_add_comm(w.g, members, 2);
+    for (uint32_t r = 0; r < 2; r++) {
+        assert_int_equal(graph_set_member(w.g, r, 0, comm, (int32_t)r), 0);
+        w.g->ranks[r].iterations = calloc(4, sizeof(uint32_t));
+        w.g->ranks[r].niterations = 3;
+        for (uint32_t i = 0; i < 3; i++) {
+            const struct graph_node nodes[] = {{.kind = GRAPH_WAIT, .stream = 1, .dep = i > 0},
+                                               {.kind = GRAPH_RECORD, .stream = 1},
+                                               {.kind = GRAPH_COMM, .ordinal = i},
+                                               {.kind = GRAPH_RECORD}};
+            for (uint32_t n = 0; n < 4; n++)
+                assert_int_equal(graph_add_node(w.g, r, &nodes[n], &sum, nodes[n].kind == GRAPH_COMM), 0);
+            w.g->ranks[r].iterations[i + 1] = w.g->ranks[r].nnodes;
+        }
+        graph_alloc_works(w.g, r);
+        for (uint32_t i = 1; i < 12; i += 4)
+            w.g->ranks[r].device_work[i] = busy;
+    }
+    struct releases none = {calloc(64, sizeof(struct release)), 0};
+    w.to = &none;
+    struct graph_run_ops ops = {.duration_ns = duration, .send_is_eager = eager, .on_release = on_release, .ctx = &w};
+    struct graph_run_options options = {.external = (uint8_t[]){1, 0}, .iterations = UINT32_MAX};
+    struct graph_condensed *c = graph_condense(w.g, &ops, &options, NULL, NULL);
+    assert_non_null(c);
+    struct graph_condensed_size size = graph_condensed_size(c);
+    *asked = w.asked;
+    graph_condensed_destroy(c);
+    free(none.list);
+    graph_destroy(w.g);
+    return size;
+}
+
+/* What was at the beginning is in every end of a stream that never rests: seen in the first loop, and given up in the second. */
+static void test_a_stream_that_never_rests(void **unused)
+{
+    (void)unused;
+    uint32_t rests, never;
+    assert_false(condense_beside_a_stream(0, &rests).only_recorded);
+    assert_true(condense_beside_a_stream(1e6f, &never).only_recorded);
+    assert_in_range(never, 1, 2 * (3 + 2));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -251,6 +301,7 @@ int main(void)
         cmocka_unit_test(test_looped),
         cmocka_unit_test(test_without_meetings),
         cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_a_stream_that_never_rests),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* cuda_launch.c - calls that put work on a stream and are interposed nowhere else: the stream is in use (park.h), and what
- * names device memory holds it meanwhile (residence.h). One branch each while switching is off.
+/* cuda_launch.c - calls that put work on a stream and are interposed nowhere else: the stream is in use (park.h), there is work on it
+ * (nodes/put.h), and what names device memory holds it meanwhile (residence.h). Some branches each while switching is off.
  *
  * The driver's functions are found by CUDA runtimes linked into other libraries too (lookup.c); there is no frame, because
  * a call of the runtime comes by here again in the driver.
@@ -163,3 +163,19 @@ FILL_2D_RT(cudaMemset2DAsync_ptsz, true)
     TRANSFER_RT(name, per_thread, (const struct cudaMemcpy3DParms *copy, cudaStream_t s), (copy, s))
 COPY_3D_RT(cudaMemcpy3DAsync, false)
 COPY_3D_RT(cudaMemcpy3DAsync_ptsz, true)
+
+/* --- what may wait on a stream for long; seen so that it is known to be there (nodes/put.h), and for nothing else --- */
+
+#define NOTED(name, parameters, arguments)     \
+    WRAP(DRV, name, parameters,                \
+         if (!frame.depth)                     \
+             put_note(s);                      \
+         return real arguments;)
+#define NOTED_BOTH(name, parameters, arguments) \
+    NOTED(name, parameters, arguments)          \
+    NOTED(name##_ptsz, parameters, arguments)
+
+NOTED_BOTH(cuStreamWaitValue32_v2, (CUstream s, CUdeviceptr address, cuuint32_t value, unsigned flags), (s, address, value, flags))
+NOTED_BOTH(cuStreamWaitValue64_v2, (CUstream s, CUdeviceptr address, cuuint64_t value, unsigned flags), (s, address, value, flags))
+NOTED_BOTH(cuStreamBatchMemOp_v2, (CUstream s, unsigned n, CUstreamBatchMemOpParams *operations, unsigned flags), (s, n, operations, flags))
+NOTED_BOTH(cuStreamAddCallback, (CUstream s, CUstreamCallback callback, void *data, unsigned flags), (s, callback, data, flags))

@@ -7,7 +7,7 @@
  *
  * A stream that waits for the default stream gets to its nodes behind the default stream's work, and the other way round: of these nothing is
  * said. Where streams share hardware queues by the user's wish, nothing may have been put on any. Not seen, so that the time they take
- * behind an idle stream is lost: copies in batches (cuMemcpyBatchAsync), copies in three dimensions between devices. Threads that put work on
+ * behind an idle stream is lost: copies in batches (cuMemcpyBatchAsync) and in three dimensions between devices, prefetches of managed memory. Threads that put work on
  * one stream at the same time may hide it from each other's node.
  */
 #ifndef PRISM_PRELOAD_PUT_H

@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
@@ -46,6 +47,8 @@ static int act_once(const char *what)
         CHECK(cudaMemcpyAsync(buffer, buffer + 512, 1024, cudaMemcpyDeviceToDevice, stream));
     else if (!strcmp(what, "fill"))
         CHECK(cudaMemsetAsync(buffer, 0, 1024, stream));
+    else if (!strcmp(what, "memory")) /* waits for nothing */
+        CHECK(cuStreamWaitValue32((CUstream)stream, (CUdeviceptr)(uintptr_t)(buffer + 900), 0, CU_STREAM_WAIT_VALUE_GEQ));
     else if (!strcmp(what, "elsewhere"))
         for (int i = 0; i < 300; i++) {
             cudaStream_t other;

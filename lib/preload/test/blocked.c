@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 
@@ -124,6 +125,18 @@ static void nodes_say_whether_work_lies_in_front(void **state)
     assert_false(second_operation_is_alone(PHASE_CALIBRATE, "kernel", NULL));
     assert_false(second_operation_is_alone(PHASE_CALIBRATE, "copy", NULL));
     assert_false(second_operation_is_alone(PHASE_CALIBRATE, "fill", NULL));
+    assert_false(second_operation_is_alone(PHASE_CALIBRATE, "memory", NULL));
+}
+
+/* Megatron-LM's one hardware queue: it may lie behind what is on any stream. */
+static void where_streams_share_queues_work_on_any_counts(void **state)
+{
+    (void)state;
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "1", 1);
+    bool elsewhere = second_operation_is_alone(PHASE_CALIBRATE, "elsewhere", NULL), nothing = second_operation_is_alone(PHASE_CALIBRATE, "nothing", NULL);
+    unsetenv("CUDA_DEVICE_MAX_CONNECTIONS");
+    assert_false(elsewhere);
+    assert_true(nothing);
 }
 
 /* It may wait for what lies on the default stream. */
@@ -160,6 +173,7 @@ int main(void)
         cmocka_unit_test(work_around_a_wait_for_an_event),
         cmocka_unit_test(nccl_calls_that_wait_count_as_the_quickest),
         cmocka_unit_test(nodes_say_whether_work_lies_in_front),
+        cmocka_unit_test(where_streams_share_queues_work_on_any_counts),
         cmocka_unit_test(nothing_is_said_of_streams_that_wait_for_the_default_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
