@@ -1,6 +1,7 @@
-#include "trace/trace.h"
+#include "trace/files.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <jansson.h>
 #include <limits.h>
 #include <stdio.h>
@@ -13,6 +14,8 @@
 
 #define MANIFEST_MAX (64u << 20)
 #define LIST_MAX     (1u << 20)
+#define FILES_MAX    1000u
+#define SUMS_SINCE   3 /* the version from which on there are checksums */
 
 static void strings_free(char **list)
 {
@@ -32,6 +35,7 @@ void trace_manifest_clear(struct trace_manifest *m)
     free(m->program_id);
     free(m->created);
     free(m->trace_id);
+    free(m->files);
     *m = (struct trace_manifest){0};
 }
 
@@ -65,6 +69,73 @@ int trace_payload_agree(const struct trace_manifest *m, const char *dir, enum tr
     return 0;
 }
 
+/* ---- The checksum of the manifest itself ---- */
+
+#define DIGITS 16
+static const char sum_key[] = "\"checksum\": \"";
+
+/* Where the digits are, NULL = not exactly once. Inside a string of JSON the key could not stand like this: quotes are escaped. */
+static char *find_digits(const char *text, size_t len)
+{
+    size_t key = sizeof sum_key - 1;
+    char *at = memmem(text, len, sum_key, key);
+    if (!at || (size_t)(text + len - at) <= key + DIGITS || at[key + DIGITS] != '"')
+        return NULL;
+    at += key;
+    return memmem(at, (size_t)(text + len - at), sum_key, key) ? NULL : at;
+}
+
+/* xxHash64 of the text with the digits as zeros, as digits. */
+static void sum_text(const char *text, size_t len, const char *digits, char sum[DIGITS + 1])
+{
+    static const char zeros[] = "0000000000000000";
+    XXH64_state_t *hash = check(XXH64_createState());
+    XXH64_reset(hash, 0);
+    XXH64_update(hash, text, (size_t)(digits - text));
+    XXH64_update(hash, zeros, DIGITS);
+    XXH64_update(hash, digits + DIGITS, (size_t)(text + len - digits) - DIGITS);
+    snprintf(sum, DIGITS + 1, "%016" PRIx64, (uint64_t)XXH64_digest(hash));
+    XXH64_freeState(hash);
+}
+
+bool trace_manifest_seal(char *text, size_t len)
+{
+    char sum[DIGITS + 1], *digits = find_digits(text, len);
+    if (!digits)
+        return false;
+    sum_text(text, len, digits, sum);
+    memcpy(digits, sum, DIGITS);
+    return true;
+}
+
+static bool is_sealed(const char *text, size_t len)
+{
+    char sum[DIGITS + 1], *digits = find_digits(text, len);
+    if (digits)
+        sum_text(text, len, digits, sum);
+    return digits && !memcmp(digits, sum, DIGITS);
+}
+
+/* ---- Numbers ---- */
+
+static const struct range {
+    const char *name;
+    uint32_t least, most;
+    size_t offset; /* in the manifest */
+} ranges[] = {
+#define RANGE(member, least, most) {#member, least, most, offsetof(struct trace_manifest, member)}
+    RANGE(world, 1, TRACE_WORLD_MAX),
+    RANGE(gpus_per_node, 1, TRACE_GPUS_PER_NODE_MAX),
+    RANGE(nodes, 0, TRACE_NODES_MAX), /* 0: of prism synth */
+    RANGE(iterations, 0, UINT32_MAX),
+};
+#define RANGES (sizeof ranges / sizeof *ranges)
+
+static uint32_t *number_of(const struct trace_manifest *m, const struct range *r)
+{
+    return (uint32_t *)(uintptr_t)((const char *)m + r->offset);
+}
+
 /* ---- Writing ---- */
 
 /* JSON strings are UTF-8; a byte string that is not goes in as an array of its bytes. */
@@ -95,7 +166,18 @@ static json_t *numbers_to_json(const uint32_t *list, uint32_t n)
     return j;
 }
 
-static json_t *manifest_to_json(const struct trace_manifest *m)
+static json_t *files_to_json(const struct trace_file *files, uint32_t n)
+{
+    json_t *j = check(json_object());
+    for (uint32_t i = 0; i < n; i++) {
+        char sum[DIGITS + 1];
+        snprintf(sum, sizeof sum, "%016" PRIx64, files[i].sum);
+        json_object_set_new(j, files[i].name, json_pack("{s:I, s:s}", "bytes", (json_int_t)files[i].bytes, "xxh64", sum));
+    }
+    return j;
+}
+
+static json_t *manifest_to_json(const struct trace_manifest *m, const struct trace_file *files, uint32_t nfiles)
 {
     json_t *j = check(json_object());
     json_object_set_new(j, "format", json_string("prism-trace"));
@@ -119,6 +201,8 @@ static json_t *manifest_to_json(const struct trace_manifest *m)
     json_object_set_new(j, "argv", strings_to_json(m->argv));
     json_object_set_new(j, "env", strings_to_json(m->env));
     json_object_set_new(j, "cwd", bytes_to_json(m->cwd ? m->cwd : ""));
+    json_object_set_new(j, "files", files_to_json(files, nfiles));
+    json_object_set_new(j, "checksum", json_string("0000000000000000"));
     return j;
 }
 
@@ -129,18 +213,36 @@ static int manifest_path(char *path, size_t len, const char *dir, struct prism_e
     return 0;
 }
 
+/* What no reader would take. */
+static int check_ranges(const char *dir, const struct trace_manifest *m, struct prism_error *err)
+{
+    for (size_t i = 0; i < RANGES; i++) {
+        const struct range *r = &ranges[i];
+        uint32_t n = *number_of(m, r);
+        if (n < r->least || n > r->most)
+            return prism_error_set(err, PRISM_EXIT_TRACE, "trace %s: \"%s\" of %u: a trace has from %u to %u", dir, r->name, n, r->least,
+                                   r->most);
+    }
+    return 0;
+}
+
 int trace_manifest_write(const char *dir, const struct trace_manifest *m, struct prism_error *err)
 {
     char path[PATH_MAX];
-    if (manifest_path(path, sizeof path, dir, err))
+    struct trace_file *files;
+    uint32_t nfiles;
+    if (manifest_path(path, sizeof path, dir, err) || check_ranges(dir, m, err) ||
+        trace_files_find(dir, m->complete, m->calibrated, &files, &nfiles, err))
         return -1;
-    json_t *j = manifest_to_json(m);
+    json_t *j = manifest_to_json(m, files, nfiles);
     char *text = check(json_dumps(j, JSON_INDENT(2)));
     struct prism_error cause = {0};
-    int rc = file_write_atomic(path, text, strlen(text), 0644, &cause);
+    int rc = trace_manifest_seal(text, strlen(text)) ? file_write_atomic(path, text, strlen(text), 0644, &cause)
+                                                     : prism_error_set(&cause, PRISM_EXIT_TRACE, "its checksum has no place");
     if (rc)
         prism_error_set(err, PRISM_EXIT_TRACE, "trace %s: %s", dir, cause.text);
     free(text);
+    free(files);
     json_decref(j);
     return rc;
 }
@@ -149,14 +251,28 @@ int trace_manifest_write(const char *dir, const struct trace_manifest *m, struct
 
 struct reading {
     const json_t *json;
-    const char *fault; /* name of the first member that is missing or wrong */
+    char fault[160]; /* what is wrong with the first member that is missing or wrong */
 };
 
 static const json_t *member(struct reading *r, const char *name, bool ok, const json_t *value)
 {
-    if (!ok && !r->fault)
-        r->fault = name;
+    if (!ok && !*r->fault)
+        snprintf(r->fault, sizeof r->fault, "\"%s\" is missing or has a wrong value", name);
     return ok ? value : NULL;
+}
+
+static void get_ranges(struct reading *r, struct trace_manifest *m)
+{
+    for (size_t i = 0; i < RANGES; i++) {
+        const struct range *x = &ranges[i];
+        const json_t *v = json_object_get(r->json, x->name);
+        json_int_t n = json_integer_value(v);
+        bool ok = n >= x->least && n <= x->most;
+        if (json_is_integer(v) && !ok && !*r->fault)
+            snprintf(r->fault, sizeof r->fault, "\"%s\" is %" JSON_INTEGER_FORMAT ", from %u to %u is allowed", x->name, n, x->least,
+                     x->most);
+        *number_of(m, x) = member(r, x->name, json_is_integer(v) && ok, v) ? (uint32_t)n : 0;
+    }
 }
 
 static uint32_t get_number(struct reading *r, const char *name)
@@ -194,8 +310,7 @@ static char *bytes_from_json(const json_t *v)
 static char *get_string(struct reading *r, const char *name)
 {
     char *s = bytes_from_json(json_object_get(r->json, name));
-    if (!s && !r->fault)
-        r->fault = name;
+    member(r, name, s, NULL);
     return s;
 }
 
@@ -240,35 +355,67 @@ static void get_payload(struct reading *r, struct trace_manifest *m)
     member(r, "payload", !v || m->payload, v);
 }
 
-static const char *manifest_from_json(const json_t *json, struct trace_manifest *m)
+static bool get_sum(const json_t *v, uint64_t *sum)
 {
-    struct reading r = {json, NULL};
-    m->version = get_number(&r, "version");
-    m->trace_id = get_string(&r, "trace_id");
-    m->created = get_string(&r, "created");
-    m->complete = get_boolean(&r, "complete");
-    m->calibrated = get_boolean(&r, "calibrated");
-    m->world = get_number(&r, "world");
-    m->gpus_per_node = get_number(&r, "gpus_per_node");
-    m->nodes = get_number(&r, "nodes");
-    m->iterations = get_number(&r, "iterations");
-    get_payload(&r, m);
-    get_sandbox(&r, m);
-    if (json_object_get(json, "fold")) {
-        m->layout = get_string(&r, "layout");
-        m->fold = get_string(&r, "fold");
+    const char *text = json_string_value(v);
+    if (!text || strlen(text) != DIGITS || strspn(text, "0123456789abcdef") != DIGITS)
+        return false;
+    *sum = strtoull(text, NULL, 16);
+    return true;
+}
+
+static void get_files(struct reading *r, struct trace_manifest *m)
+{
+    json_t *v = json_object_get(r->json, "files"), *file;
+    const char *name;
+    if (!member(r, "files", json_is_object(v) && json_object_size(v) <= FILES_MAX, v))
+        return;
+    m->files = check(calloc(json_object_size(v) + 1, sizeof *m->files));
+    json_object_foreach (v, name, file) {
+        struct trace_file *f = &m->files[m->nfiles];
+        json_int_t bytes = json_integer_value(json_object_get(file, "bytes"));
+        if (!member(r, "files", trace_file_name_is_good(name) && bytes >= 0 && json_is_integer(json_object_get(file, "bytes")) &&
+                                    get_sum(json_object_get(file, "xxh64"), &f->sum), file))
+            return;
+        snprintf(f->name, sizeof f->name, "%s", name);
+        f->bytes = (uint64_t)bytes;
+        m->nfiles++;
     }
-    m->program_id = get_string(&r, "program_id");
-    m->argv = get_strings(&r, "argv");
-    m->env = get_strings(&r, "env");
-    m->cwd = get_string(&r, "cwd");
-    return r.fault;
+}
+
+static void manifest_from_json(struct reading *r, struct trace_manifest *m)
+{
+    const json_t *json = r->json;
+    m->version = get_number(r, "version");
+    m->trace_id = get_string(r, "trace_id");
+    m->created = get_string(r, "created");
+    m->complete = get_boolean(r, "complete");
+    m->calibrated = get_boolean(r, "calibrated");
+    get_ranges(r, m);
+    get_payload(r, m);
+    get_sandbox(r, m);
+    if (json_object_get(json, "fold")) {
+        m->layout = get_string(r, "layout");
+        m->fold = get_string(r, "fold");
+    }
+    m->program_id = get_string(r, "program_id");
+    m->argv = get_strings(r, "argv");
+    m->env = get_strings(r, "env");
+    m->cwd = get_string(r, "cwd");
+    if (m->version >= SUMS_SINCE)
+        get_files(r, m);
 }
 
 static int damaged(const char *path, const char *what, struct prism_error *err)
 {
     return prism_error_set(err, PRISM_EXIT_TRACE, "%s is damaged (%s); capture again, or name another trace",
                            path, what);
+}
+
+/* A damaged version must not turn the checks off: before version 3 there was no checksum. */
+static bool has_right_sum(const json_t *json, json_int_t version, const void *data, size_t len)
+{
+    return version >= SUMS_SINCE ? json_object_get(json, "checksum") && is_sealed(data, len) : !json_object_get(json, "checksum");
 }
 
 int trace_manifest_parse(const char *path, const void *data, size_t len, struct trace_manifest *m,
@@ -290,11 +437,12 @@ int trace_manifest_parse(const char *path, const void *data, size_t len, struct 
             "%s is of trace version %lld, this Prism reads versions 1 to %d; capture again, or use the Prism "
             "that made it",
             path, (long long)version, TRACE_VERSION);
+    else if (!has_right_sum(json, version, data, len))
+        rc = damaged(path, "its checksum is wrong: a fault, or it was edited", err);
     else {
-        const char *fault = manifest_from_json(json, m);
-        char what[128];
-        snprintf(what, sizeof what, "\"%s\" is missing or has a wrong value", fault ? fault : "");
-        rc = fault ? damaged(path, what, err) : 0;
+        struct reading r = {.json = json};
+        manifest_from_json(&r, m);
+        rc = *r.fault ? damaged(path, r.fault, err) : 0;
     }
     json_decref(json);
     if (rc)

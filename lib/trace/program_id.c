@@ -5,9 +5,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <xxhash.h>
 
-#include "trace/trace.h"
+#include "trace/files.h"
 
 static int open_program(const char *path)
 {
@@ -38,18 +37,6 @@ static int find_program(const char *name)
     return -1;
 }
 
-static void add_file(XXH64_state_t *hash, int fd)
-{
-    size_t size = 1u << 20;
-    char *buffer = malloc(size);
-    if (!buffer)
-        abort();
-    ssize_t n;
-    while ((n = read(fd, buffer, size)) > 0)
-        XXH64_update(hash, buffer, (size_t)n);
-    free(buffer);
-}
-
 char *trace_program_id(char *const *argv)
 {
     XXH64_state_t *hash = XXH64_createState();
@@ -61,7 +48,7 @@ char *trace_program_id(char *const *argv)
         XXH64_update(hash, *arg, strlen(*arg) + 1); /* with the NUL, so that "a b" and "ab" differ */
     int fd = argv[0] ? find_program(argv[0]) : -1;
     if (fd >= 0) {
-        add_file(hash, fd);
+        trace_hash_file(hash, fd);
         close(fd);
     }
     snprintf(id, 17, "%016llx", (unsigned long long)XXH64_digest(hash));

@@ -5,7 +5,10 @@
  *   payload-<node>.dat   payloads captured on that node: zstd frames, appended
  *   payload-<node>.idx   their index (written at the end, atomically)
  *   store.log            what each rank did to the c10d store (lib/c10d, docs/formats/store-log.md)
+ *   pmix.log             what ranks put into PMIx, if any (docs/formats/pmix-log.md)
  *   network.json         network profile used (docs/formats/network-profile.md)
+ *   durations.json       durations measured in calibration, if any (docs/formats/durations.md)
+ *   folding.json, switching.json   what a report says of a capture later (docs/report.md)
  *   logs/                standard output and error of ranks in capture and calibration
  *
  * A trace without trace.json, or whose manifest says complete = false, is incomplete and refused by emulation.
@@ -19,7 +22,12 @@
 
 #include "common/error.h"
 
-#define TRACE_VERSION 2 /* written; 1 is read too: it does not say what its payloads hold */
+#define TRACE_VERSION 3 /* written; 1 and 2 are read too: without checksums, and 1 does not say what its payloads hold */
+
+/* Limits of a manifest's numbers, so that a damaged one is no answer. */
+#define TRACE_WORLD_MAX         1048576u /* as of graph.bin */
+#define TRACE_GPUS_PER_NODE_MAX 100000u  /* as of prism synth */
+#define TRACE_NODES_MAX         4096u    /* as of PRISM_NODES */
 
 /* What payloads hold: the bytes of every part, those that control mode keeps (coll/synthetic.h), or there are none. In ascending
  * order of what is missing. Also what a user asks for. */
@@ -33,6 +41,12 @@ enum trace_payload {
 const char *trace_payload_name(enum trace_payload p);
 /* UNSAID for NULL and other text. */
 enum trace_payload trace_payload_of(const char *name);
+
+/* A file of the trace that trace.json vouches for. */
+struct trace_file {
+    char name[64];
+    uint64_t bytes, sum; /* sum: xxHash64 of the contents */
+};
 
 struct trace_manifest {
     uint32_t version;
@@ -51,16 +65,40 @@ struct trace_manifest {
     char *program_id;    /* owned: xxHash64 (hex) of argv and of the executable's contents: "of another program" */
     char *created;       /* owned: RFC 3339 */
     char *trace_id;      /* owned: random, 16 hex digits; names the capture */
+    struct trace_file *files; /* owned; as read (none before version 3): writing takes what is in the folder */
+    uint32_t nfiles;
 };
 
 void trace_manifest_clear(struct trace_manifest *m); /* frees what it owns; all zero afterwards */
-/* version is written as TRACE_VERSION whatever m says; NULL strings and lists as empty ones. */
+/* version is written as TRACE_VERSION whatever m says; NULL strings and lists as empty ones. Last of all that a phase writes:
+ * it takes the checksums of what lies in dir then. */
 int trace_manifest_write(const char *dir, const struct trace_manifest *m, struct prism_error *err);
 /* PRISM_EXIT_TRACE errors tell apart: no folder, no manifest, damaged, other version. */
 int trace_manifest_read(const char *dir, struct trace_manifest *m, struct prism_error *err);
 /* The same from memory; path is for messages only. */
 int trace_manifest_parse(const char *path, const void *data, size_t len, struct trace_manifest *m,
                          struct prism_error *err);
+/* Puts the checksum of a manifest's text into it, in place, where its digits stand as anything; false: they do not. */
+bool trace_manifest_seal(char *text, size_t len);
+
+/* Is the folder what its manifest says? Called by whoever opens a trace, before anything is said of it. Error
+ * (PRISM_EXIT_TRACE): the graph is of another world, node size or number of iterations; a file that the manifest names is
+ * missing, of another size or another checksum; one is there that it should name. Before version 3 the graph alone is compared. */
+#define TRACE_ITERATIONS_UNKNOWN UINT32_MAX
+struct trace_graph { /* what graph.bin says */
+    uint32_t world, gpus_per_node, iterations;
+};
+enum trace_check_how {
+    TRACE_CHECK_ALL = 1,           /* also read logs of more than 1 MiB, which end with a checksum of their own */
+    TRACE_CHECK_OTHER_NETWORK = 2, /* another profile was named: network.json is not read */
+    TRACE_CHECK_CALIBRATES = 4     /* durations.json will be replaced, network.json measured if it is not there */
+};
+int trace_check(const char *dir, const struct trace_manifest *m, const struct trace_graph *g, unsigned how,
+                struct prism_error *err);
+/* A new trace comes where another may be: removes what that had, but for network.json (a measured profile serves again), logs,
+ * reports and trace.json, which says by then that the trace is incomplete. */
+void trace_forget(const char *dir);
+
 /* What calibration and emulation deliver: *payload as asked for, or, if that is UNSAID, as the trace has it. Error
  * (PRISM_EXIT_TRACE) if more is asked for than it has. */
 int trace_payload_agree(const struct trace_manifest *m, const char *dir, enum trace_payload *payload, struct prism_error *err);

@@ -86,6 +86,18 @@ absent() {
     [ "$found" -eq 1 ] || { echo "'$expression' found, or no such file: $*"; return 1; }
 }
 
+# trace.json as Prism wrote it in an earlier version.   earlier_manifest TRACE 1|2
+earlier_manifest() {
+    python3 -c '
+import json, sys
+path, version = sys.argv[1] + "/trace.json", int(sys.argv[2])
+m = json.load(open(path))
+m["version"] = version
+for name in ["files", "checksum"] + ["payload"] * (version < 2):
+    m.pop(name, None)
+json.dump(m, open(path, "w"), indent=2)' "$1" "$2"
+}
+
 one_line() {
     [ "$(wc -l <<<"$errors")" -eq 1 ] || { echo "more than one line: $errors"; return 1; }
 }

@@ -33,7 +33,7 @@ raw_bytes() { "$prism" info "$1" --json | python3 -c 'import json, sys; print(js
 
 # As Prism wrote it before the manifest said what payloads hold.
 make_old() {
-    sed -i -e 's/"version": 2/"version": 1/' -e '/"payload":/d' "$1/trace.json"
+    earlier_manifest "$1" 1
     absent payload "$1/trace.json"
 }
 
@@ -59,6 +59,7 @@ make_old() {
     refused 65 'captured with --payload=control .* --payload=full cannot be delivered'
 
     # What is lost is told from what was not kept.
+    earlier_manifest trace 2 # which can be changed: it has no checksum
     sed -i 's/"payload": "control"/"payload": "full"/' trace/trace.json
     run_prism run --emulate=4 --sandbox=1 --trace=trace -- "${program[@]}"
     refused 65 'the trace has no payload for group 0 of communicator 0'

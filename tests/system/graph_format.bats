@@ -93,7 +93,7 @@ assert {p["peer"] for p in sends} == {11}, sends' <<<"$output"
         one_line
     done
     printf '\002' | dd of=job/graph.bin bs=1 seek=8 conv=notrunc status=none
-    sed -i 's/"version": 2/"version": 3/' job/trace.json
+    sed -i 's/"version": 3/"version": 4/' job/trace.json
     run_prism info job
-    refused 65 'trace.json is of trace version 3, this Prism reads versions 1 to 2'
+    refused 65 'trace.json is of trace version 4, this Prism reads versions 1 to 3'
 }

@@ -94,6 +94,124 @@ static void test_golden(void **state)
     (void)state;
     expect_sample("lib/trace/test/golden/v1", 1);
     expect_sample("lib/trace/test/golden/v2", 2);
+    expect_sample("lib/trace/test/golden/v3", 3);
+    static const struct trace_graph graph = {1024, 8, 5};
+    struct trace_manifest m;
+    assert_int_equal(trace_manifest_read("lib/trace/test/golden/v3", &m, NULL), 0);
+    assert_int_equal(m.nfiles, 1);
+    assert_int_equal(trace_check("lib/trace/test/golden/v3", &m, &graph, TRACE_CHECK_ALL, NULL), 0);
+    trace_manifest_clear(&m);
+}
+
+static void read_golden(const char *version, struct bytes *text)
+{
+    char path[64];
+    snprintf(path, sizeof path, "lib/trace/test/golden/%s/trace.json", version);
+    assert_int_equal(file_read(path, 1 << 20, text, NULL), 0);
+}
+
+static void expect_damaged(const void *data, size_t len, const char *what, size_t at)
+{
+    struct trace_manifest m;
+    struct prism_error err = {0};
+    if (!trace_manifest_parse("golden", data, len, &m, &err))
+        fail_msg("%s at %zu is taken", what, at);
+    assert_int_equal(err.code, PRISM_EXIT_TRACE);
+}
+
+/* With a checksum no change stays unseen: not of a number, of white space, of the version, of the checksum itself. */
+static void test_every_bit(void **state)
+{
+    struct bytes text = {0};
+    struct trace_manifest m;
+    (void)state;
+    read_golden("v3", &text);
+    char *data = (char *)text.data;
+    for (size_t i = 0; i < text.len; i++)
+        expect_damaged(data, i, "cut", i);
+    for (size_t i = 0; i < 8 * text.len; i++) {
+        data[i / 8] = (char)(data[i / 8] ^ (1 << i % 8));
+        expect_damaged(data, text.len, "flipped bit", i);
+        data[i / 8] = (char)(data[i / 8] ^ (1 << i % 8));
+    }
+    char *more = malloc(text.len + 1);
+    assert_non_null(more);
+    memcpy(more, data, text.len);
+    more[text.len] = '\n';
+    expect_damaged(more, text.len + 1, "another byte", text.len);
+    free(more);
+    assert_int_equal(trace_manifest_parse("golden", data, text.len, &m, NULL), 0);
+    trace_manifest_clear(&m);
+    bytes_free(&text);
+}
+
+/* Replaces the first `from` in the golden file of that version, seals it again where it has a checksum, and reads it. */
+static int parse_changed(const char *version, const char *from, const char *to, struct prism_error *err)
+{
+    struct bytes text = {0}, out = {0};
+    struct trace_manifest m;
+    read_golden(version, &text);
+    const char *at = memmem(text.data, text.len, from, strlen(from));
+    assert_non_null(at);
+    size_t before = (size_t)(at - (const char *)text.data), behind = before + strlen(from);
+    bytes_put(&out, text.data, before);
+    bytes_put(&out, to, strlen(to));
+    bytes_put(&out, text.data + behind, text.len - behind);
+    trace_manifest_seal((char *)out.data, out.len);
+    int rc = trace_manifest_parse("golden", out.data, out.len, &m, err);
+    trace_manifest_clear(&m);
+    bytes_free(&text);
+    bytes_free(&out);
+    return rc;
+}
+
+static void test_ranges(void **state)
+{
+    static const struct {
+        const char *from, *to, *says; /* NULL: right */
+    } cases[] = {
+        {"\"world\": 1024", "\"world\": 1048576", NULL},
+        {"\"world\": 1024", "\"world\": 1048577", "\"world\" is 1048577, from 1 to 1048576 is allowed"},
+        {"\"world\": 1024", "\"world\": 2147483648", "\"world\" is 2147483648, from 1 to 1048576"},
+        {"\"world\": 1024", "\"world\": 0", "\"world\" is 0, from 1"},
+        {"\"world\": 1024", "\"world\": -4", "\"world\" is -4, from 1"},
+        {"\"world\": 1024", "\"world\": 1024.0", "\"world\" is missing or has a wrong value"},
+        {"\"gpus_per_node\": 8", "\"gpus_per_node\": 0", "\"gpus_per_node\" is 0, from 1 to 100000 is allowed"},
+        {"\"gpus_per_node\": 8", "\"gpus_per_node\": 4294967295", "\"gpus_per_node\" is 4294967295"},
+        {"\"gpus_per_node\": 8", "\"gpus_per_node\": 100000", NULL},
+        {"\"nodes\": 2", "\"nodes\": 0", NULL},
+        {"\"nodes\": 2", "\"nodes\": 4097", "\"nodes\" is 4097, from 0 to 4096 is allowed"},
+        {"\"iterations\": 5", "\"iterations\": -1", "\"iterations\" is -1, from 0 to 4294967295 is allowed"},
+        {"\"iterations\": 5", "\"iterations\": 4294967296", "\"iterations\" is 4294967296"},
+    };
+    (void)state;
+    for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
+        struct prism_error err = {0};
+        int rc = parse_changed(i % 2 ? "v2" : "v3", cases[i / 2].from, cases[i / 2].to, &err);
+        if (!cases[i / 2].says ? rc : !rc || !strstr(err.text, cases[i / 2].says))
+            fail_msg("%s: %s", cases[i / 2].to, rc ? err.text : "taken");
+    }
+}
+
+/* An earlier version has no checksum: one that has lost its version is not taken for it. What the list of files may hold. */
+static void test_sealed(void **state)
+{
+    static const char *const bad[][2] = {
+        {"\"version\": 3", "\"version\": 2"},     {"\"version\": 3", "\"version\": 1"}, {"\"bytes\": 10", "\"bytes\": -1"},
+        {"\"bytes\": 10", "\"bytes\": \"10\""}, {"folding.json", "../folding.json"},       {"\"folding.json\"", "\"\""},
+        {"\"xxh64\": \"", "\"xxh64\": \"0"},    {"\"files\"", "\"fils\""},         {"\"xxh64\"", "\"xxh65\""},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct prism_error err = {0};
+        if (!parse_changed("v3", bad[i][0], bad[i][1], &err))
+            fail_msg("%s is taken", bad[i][1]);
+        assert_non_null(strstr(err.text, "damaged"));
+    }
+    assert_int_equal(parse_changed("v3", "folding.json", "of-later.log", NULL), 0);
+    char none[] = "{}", twice[] = "\"checksum\": \"0123456789abcdef\" \"checksum\": \"0123456789abcdef\"";
+    assert_false(trace_manifest_seal(none, strlen(none)));
+    assert_false(trace_manifest_seal(twice, strlen(twice)));
 }
 
 /* The same or less than the trace has may be asked for; a trace that does not say has all. */
@@ -127,8 +245,12 @@ static void test_payload(void **state)
 
 static void test_empty(void **state)
 {
-    struct trace_manifest m = {0}, back;
+    struct trace_manifest m = {.world = 1, .gpus_per_node = 1}, back;
+    struct prism_error err = {0};
     assert_int_equal(trace_manifest_write(*state, &m, NULL), 0);
+    struct trace_manifest large = {.world = TRACE_WORLD_MAX + 1, .gpus_per_node = 1};
+    assert_int_equal(trace_manifest_write(*state, &large, &err), -1);
+    assert_non_null(strstr(err.text, "\"world\" of 1048577: a trace has from 1 to 1048576"));
     assert_int_equal(trace_manifest_read(*state, &back, NULL), 0);
     assert_string_equal(back.cwd, "");
     assert_null(back.argv[0]);
@@ -245,6 +367,7 @@ static void test_fuzz(void **state)
         memcpy(copy, text.data, text.len);
         for (uint64_t k = scratch_random(&seed) % 4; k > 0; k--)
             copy[scratch_random(&seed) % text.len] = (uint8_t)scratch_random(&seed);
+        trace_manifest_seal((char *)copy, len); /* what its reader does with what it would take */
         struct prism_error err = {0};
         if (!trace_manifest_parse("fuzz", copy, len, &m, &err))
             trace_manifest_clear(&m);
@@ -263,6 +386,9 @@ int main(void)
         SCRATCH(test_match),      SCRATCH(test_program_id), SCRATCH(test_fuzz),
         cmocka_unit_test(test_golden),
         cmocka_unit_test(test_payload),
+        cmocka_unit_test(test_every_bit),
+        cmocka_unit_test(test_ranges),
+        cmocka_unit_test(test_sealed),
     };
     return cmocka_run_group_tests_name("trace manifest", tests, NULL, NULL);
 }
