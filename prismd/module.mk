@@ -3,7 +3,7 @@ PRISMD_MUNGE := $(if $(wildcard /usr/include/munge.h),1,)
 PRISMD_CFLAGS := -I. $(if $(PRISMD_MUNGE),-DHAVE_MUNGE)
 PRISMD_LINK := -levent -levent_pthreads -lzstd -lxxhash -ljansson -lm -ldl $(if $(PRISMD_MUNGE),-lmunge)
 PRISMD_LIBS := prismd prismopt c10d trace graph coll proto common
-PRISMD_SOURCES := conf.c devices.c local.c manifest.c network.c phase_message.c phases.c place.c store.c \
+PRISMD_SOURCES := conf.c devices.c local.c manifest.c network.c phase_message.c phases.c place.c store.c trace_folder.c \
 	$(addprefix gates/,board.c pace.c watch.c) \
 	$(addprefix ranks/,child.c container.c dispatch.c elf.c hosts.c limits.c listen.c rank.c region.c sched.c scratch.c spawn.c step.c tasks.c) \
 	$(addprefix capture/,capture.c channel.c collective.c collective_keep.c enough.c gloo.c hang.c hang_cpu.c hang_file.c membership.c progress.c record.c registry.c settling.c standing.c) \
@@ -25,4 +25,4 @@ $(eval $(call unit_test,prismd_predict,prismd/test,predict.c,synth graph coll co
 $(B)/test/prismd_predict: $(call objects,prismd,predict/predict.c predict/stages.c predict/breakdown.c predict/critical.c predict/duration.c predict/durations.c)
 $(eval $(call unit_test,prismd_diagnose,prismd/test,diagnose.c,synth graph coll common,$(SYNTH_LINK),-I.))
 $(B)/test/prismd_diagnose: $(call objects,prismd,diagnose/diagnose.c diagnose/diagnose_match.c diagnose/diagnose_wait.c)
-$(BIN)/prism: $(call objects,prismd,diagnose/diagnose.c diagnose/diagnose_match.c diagnose/diagnose_wait.c capture/hang_file.c)
+$(BIN)/prism: $(call objects,prismd,diagnose/diagnose.c diagnose/diagnose_match.c diagnose/diagnose_wait.c capture/hang_file.c pmix/pmix_log.c)

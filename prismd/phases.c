@@ -1,7 +1,6 @@
 #include "prismd/phases.h"
 
 #include <errno.h>
-#include <glob.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,9 +33,8 @@
 #include "prismd/replay/slices.h"
 #include "prismd/store.h"
 #include "prismd/ranks/tasks.h"
+#include "prismd/trace_folder.h"
 #include "trace/trace.h"
-
-#define GRAPH_LIMIT (8ull << 30)
 
 static struct {
     uint32_t done;       /* nodes that have reported */
@@ -48,11 +46,6 @@ static struct {
     struct tasks tasks; /* of all nodes */
     int task_exit;      /* of a step that was none to emulate */
 } lead;
-
-static void path_in_trace(const struct daemon *d, const char *name, char *path)
-{
-    snprintf(path, PATH_MAX, "%s/%s", d->conf->trace, name);
-}
 
 /* --- all nodes --- */
 
@@ -68,23 +61,6 @@ static void report_local(struct daemon *d, const struct bytes *result)
         event_base_loopbreak(d->base);
 }
 
-static int load_graph(struct daemon *d, struct prism_error *err)
-{
-    char path[PATH_MAX];
-    struct bytes b = {0};
-    path_in_trace(d, "graph.bin", path);
-    int rc = file_read(path, GRAPH_LIMIT, &b, err);
-    if (!rc) {
-        graph_destroy(d->graph);
-        d->graph = graph_read(b.data, b.len, err);
-        rc = d->graph ? 0 : -1;
-    }
-    if (!rc && d->graph->world != d->conf->world)
-        rc = prism_error_set(err, PRISM_EXIT_TRACE, "%s is of a world of %u, not %u", path, d->graph->world, d->conf->world);
-    bytes_free(&b);
-    return rc;
-}
-
 /* A follower takes over what the message says; the coordinator knows it. */
 static int prepare_phase(struct daemon *d, struct phase_message *m, struct prism_error *err)
 {
@@ -97,7 +73,7 @@ static int prepare_phase(struct daemon *d, struct phase_message *m, struct prism
     if (m->kind == PHASE_CAPTURE)
         graph_destroy(d->graph), d->graph = NULL;
     else if (m->reload)
-        return load_graph(d, err) || folding_follow(d->conf, err) || network_load(d, err) ? -1 : 0;
+        return trace_folder_load_graph(d, err) || folding_follow(d->conf, err) || network_load(d, err) ? -1 : 0;
     return 0;
 }
 
@@ -178,18 +154,6 @@ static void on_done(struct daemon *d, uint32_t from, struct bytes_reader *b)
         event_base_loopbreak(d->base);
 }
 
-static int read_store_log(struct daemon *d, const uint32_t *live, uint32_t nlive, struct prism_error *err)
-{
-    char path[PATH_MAX];
-    struct bytes b = {0};
-    path_in_trace(d, "store.log", path);
-    int rc = file_read(path, GRAPH_LIMIT, &b, err);
-    if (!rc)
-        rc = store_replay(d->store, b.data, b.len, live, nlive, err);
-    bytes_free(&b);
-    return rc;
-}
-
 /* One phase on all nodes; returns 0, or -1 with d->failure set. */
 static int run_phase(struct daemon *d, enum msg_phase kind, enum msg_transport transport, const uint32_t *live,
                      uint32_t nlive, bool reload, struct results *into)
@@ -203,7 +167,7 @@ static int run_phase(struct daemon *d, enum msg_phase kind, enum msg_transport t
     pthread_mutex_lock(&d->lock);
     store_destroy(d->store);
     d->store = store_create(d, &err);
-    if (!d->store || (kind != PHASE_CAPTURE && read_store_log(d, live, nlive, &err))) {
+    if (!d->store || (kind != PHASE_CAPTURE && trace_folder_replay_store(d, live, nlive, &err))) {
         pthread_mutex_unlock(&d->lock);
         return daemon_fail(d, err.code, "%s", err.text);
     }
@@ -232,28 +196,6 @@ static int run_phase(struct daemon *d, enum msg_phase kind, enum msg_transport t
     if (kind != PHASE_CAPTURE)
         scratch_end(d, kind);
     return d->failure.code ? -1 : 0;
-}
-
-static int write_graph(struct daemon *d, struct prism_error *err)
-{
-    char path[PATH_MAX];
-    struct bytes b = {0};
-    path_in_trace(d, "graph.bin", path);
-    graph_write(d->graph, &b);
-    int rc = file_write_atomic(path, b.data, b.len, 0644, err);
-    bytes_free(&b);
-    return rc;
-}
-
-static int write_store_log(struct daemon *d, struct prism_error *err)
-{
-    char path[PATH_MAX];
-    struct bytes b = {0};
-    path_in_trace(d, "store.log", path);
-    store_log_encode(d->store, &b);
-    int rc = file_write_atomic(path, b.data, b.len, 0644, err);
-    bytes_free(&b);
-    return rc;
 }
 
 static uint64_t count_groups(const struct graph *g)
@@ -293,23 +235,12 @@ static int finish_capture(struct daemon *d, struct prism_error *err)
     folding_classes(d);
     lead.manifest.complete = true;
     lead.manifest.iterations = d->graph->ranks[0].niterations;
-    if (write_graph(d, err) || write_store_log(d, err) || pmix_save(d->conf->trace, err) || switching_save(d->conf->trace, err) || folding_spread_save(d->conf, err) || trace_manifest_write(d->conf->trace, &lead.manifest, err))
+    if (trace_folder_write_graph(d, err) || trace_folder_write_store(d, err) || pmix_save(d->conf->trace, err) ||
+        switching_save(d->conf->trace, err) || folding_spread_save(d->conf, err) || trace_manifest_write(d->conf->trace, &lead.manifest, err))
         return -1;
     log_info("captured %u ranks: %llu groups of operations, %u iterations, %u classes of ranks", d->graph->world,
              (unsigned long long)count_groups(d->graph), lead.manifest.iterations, d->graph->nclasses);
     return 0;
-}
-
-/* Payloads of an earlier capture, or of one that failed with a node that could not clean up any more. */
-static void remove_payloads(const struct daemon *d)
-{
-    char pattern[PATH_MAX];
-    glob_t found;
-    path_in_trace(d, "payload-*", pattern);
-    if (!glob(pattern, GLOB_NOSORT, NULL, &found))
-        for (size_t i = 0; i < found.gl_pathc; i++)
-            unlink(found.gl_pathv[i]);
-    globfree(&found);
 }
 
 /* --- steps that are no emulation (tasks.h) --- */
@@ -326,7 +257,7 @@ static bool was_none(struct daemon *d, struct prism_error *err)
     unlink(path);
     path_in_trace(d, "logs", path);
     rmdir(path);
-    remove_payloads(d);
+    trace_folder_remove_payloads(d);
     lead.task_exit = lead.tasks.exit;
     return true;
 }
@@ -343,7 +274,7 @@ static int capture(struct daemon *d)
     if (rc)
         daemon_fail(d, err.code, "%s", err.text);
     else
-        remove_payloads(d);
+        trace_forget(d->conf->trace);
     switching_begin();
     folding_tell_capture(d->conf, n);
     if (!rc)
@@ -360,7 +291,7 @@ static int capture(struct daemon *d)
         rc = daemon_fail(d, err.code, "%s", err.text);
     if (rc) {
         hang_salvage(d);
-        remove_payloads(d);
+        trace_folder_remove_payloads(d);
     }
     tasks_put_back(d);
     if (none)
@@ -369,29 +300,6 @@ static int capture(struct daemon *d)
         return 1;
     lead.report.capture_seconds = (double)(clock_now_ns() - began) / 1e9;
     return rc;
-}
-
-static void forget_durations(const struct daemon *d)
-{
-    char path[PATH_MAX];
-    path_in_trace(d, "durations.json", path);
-    unlink(path);
-}
-
-static int keep_durations(const struct daemon *d, const struct durations *all, struct prism_error *err)
-{
-    char path[PATH_MAX];
-    path_in_trace(d, "durations.json", path);
-    return durations_count(all) ? durations_save(all, path, err) : 0;
-}
-
-/* Damage has been found by the phase that ran before. */
-static struct durations *load_durations(const struct daemon *d)
-{
-    char path[PATH_MAX];
-    struct prism_error err = {0};
-    path_in_trace(d, "durations.json", path);
-    return durations_load(path, &err);
 }
 
 /* With assistants asked for, and a device left for a rank beside them, slices communicate for real. */
@@ -406,26 +314,35 @@ static int run_slices(struct daemon *d, const struct slices *s, enum msg_transpo
     return rc;
 }
 
+/* What calibration replaces is not of the manifest any more: whatever happens, the folder never looks calibrated, or damaged, before
+ * it is. */
+static int begin_calibration(struct daemon *d, struct prism_error *err)
+{
+    bool was = lead.manifest.calibrated;
+    lead.manifest.calibrated = false;
+    return was ? trace_manifest_write(d->conf->trace, &lead.manifest, err) : 0;
+}
+
 static int calibrate(struct daemon *d)
 {
     struct prism_error err = {0};
     struct slices s = {0};
     struct results r = {0};
     int64_t began = clock_now_ns();
-    if ((network_load(d, &err) && network_measure(d, &err)) || network_keep(d, &err))
+    if (begin_calibration(d, &err) || (network_load(d, &err) && network_measure(d, &err)) || network_keep(d, &err))
         return daemon_fail(d, err.code, "%s", err.text);
     uint32_t beside = assist_slice(d->conf);
     slices_plan(&s, d->graph, d->conf->fold, beside ? beside : d->conf->ndevices * d->conf->nodes, d->conf->slices, d->conf->sandbox,
                 d->conf->nsandbox);
     log_info("calibrating %u of %u ranks in %u slice%s", s.first[s.n], d->conf->world, s.n, s.n == 1 ? "" : "s");
-    forget_durations(d);
+    trace_folder_forget_durations(d);
     lead.report.calibrated_by = beside ? TRANSPORT_NCCL : TRANSPORT_PACED;
     int rc = run_slices(d, &s, lead.report.calibrated_by, &r);
     lead.report.slices = s.n;
     lead.report.calibrated_ranks = s.first[s.n];
     slices_clear(&s);
     lead.manifest.calibrated = !rc;
-    if (!rc && (write_graph(d, &err) || keep_durations(d, r.durations, &err) ||
+    if (!rc && (trace_folder_write_graph(d, &err) || trace_folder_keep_durations(d, r.durations, &err) ||
                 trace_manifest_write(d->conf->trace, &lead.manifest, &err)))
         rc = daemon_fail(d, err.code, "%s", err.text);
     results_clear(&r);
@@ -447,7 +364,7 @@ static int emulate(struct daemon *d)
     lead.report.transport = transport;
     results_sort(&r);
     struct prediction predicted = {0};
-    struct durations *measured = load_durations(d);
+    struct durations *measured = trace_folder_load_durations(d);
     predict(d->graph, d->network, measured, d->conf->sandbox[0], &predicted);
     lead.report.measured_durations = durations_count(measured);
     durations_destroy(measured);
@@ -490,6 +407,7 @@ static int look_at_trace(struct daemon *d)
     struct prism_error err = {0};
     char *id = trace_program_id(d->conf->argv);
     int rc = trace_manifest_read(d->conf->trace, &lead.manifest, &err);
+    bool unread = rc;
     bool interrupted = !rc && !lead.manifest.complete && d->conf->phase == CONF_AUTO;
     if (!rc)
         rc = trace_manifest_match(&lead.manifest, d->conf->trace, id, d->conf->world, &err);
@@ -503,13 +421,15 @@ static int look_at_trace(struct daemon *d)
     if (rc && (d->conf->phase == CONF_CAPTURE || (d->conf->phase == CONF_AUTO && (fresh || unstarted || !lead.manifest.complete)))) {
         if (interrupted)
             log_info("an earlier capture into %s did not come to its end: it starts again", d->conf->trace);
+        else if (unread && !fresh && !unstarted && d->conf->phase == CONF_AUTO)
+            log_warn("%s: that is done now", err.text);
         return 0;
     }
     if (rc)
         return postpone(d, &err);
     if (d->conf->phase == CONF_CAPTURE)
         lead.manifest.complete = lead.manifest.calibrated = false;
-    else if (load_graph(d, &err))
+    else if (trace_folder_open(d, &lead.manifest, &err))
         return daemon_fail(d, err.code, "%s", err.text);
     return 0;
 }

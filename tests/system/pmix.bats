@@ -140,7 +140,13 @@ process() { our_processes | sed -n "s|^\([0-9]*\) [^ ]*$1 .*|\1|p" | head -n 1; 
     cp trace/pmix.log whole
     printf x | dd of=trace/pmix.log bs=1 seek=60 conv=notrunc status=none
     run_prism run --emulate=8 --gpus-per-node=4 --sandbox=1,6 --trace=trace -- "$client" --nccl
+    refused 65 'trace/pmix.log has the checksum .* and had '
+    # A trace of an earlier version has no checksum of the whole file: its reader finds it.
+    earlier_manifest trace 2
+    run_prism run --emulate=8 --gpus-per-node=4 --sandbox=1,6 --trace=trace -- "$client" --nccl
     refused 65 'PMIx log: its checksum is wrong'
+    run_prism verify trace
+    refused 65 'trace/pmix.log: PMIx log: its checksum is wrong'
     python3 -c '
 import ctypes
 xxh = ctypes.CDLL("libxxhash.so.0").XXH64

@@ -88,6 +88,7 @@ static void write_rest(char **argv)
     graph_find_classes(g);
     graph_write(g, &b);
     keep("graph.bin", &b);
+    uint32_t iterations = g->ranks[0].niterations;
     graph_destroy(g);
     bytes_clear(&b);
     struct c10d_log *store = c10d_log_create();
@@ -103,6 +104,7 @@ static void write_rest(char **argv)
     check(trace_manifest_read(from, &m, &err), &err);
     m.world = world;
     m.gpus_per_node = 8;
+    m.iterations = iterations;
     m.calibrated = true;
     free(m.program_id);
     m.program_id = trace_program_id(argv);
