@@ -58,9 +58,16 @@ int cli_fail_error(const char *command, const struct prism_error *err);
 
 struct graph;
 struct trace_manifest;
+struct trace_graph;
 
-/* Both owned by the caller (graph_destroy, trace_manifest_clear). -1 with err: PRISM_EXIT_TRACE. */
-int cli_load_trace(const char *dir, struct trace_manifest *manifest, struct graph **graph, struct prism_error *err);
+/* Both owned by the caller (graph_destroy, trace_manifest_clear). -1 with err: PRISM_EXIT_TRACE; also when the folder is not what
+ * its manifest says (trace_check). network: the option's value or NULL, as below: with it the trace's own is not looked at. */
+int cli_load_trace(const char *dir, const char *network, struct trace_manifest *manifest, struct graph **graph,
+                   struct prism_error *err);
+/* That check alone. */
+int cli_check_trace(const char *dir, const char *network, const struct trace_manifest *manifest, const struct trace_graph *graph,
+                    struct prism_error *err);
+struct trace_graph cli_graph_facts(const struct graph *g);
 
 /* What calibration measured in place of the profile (prismd/predict/durations.h; durations_destroy). None where a network was
  * named for this command (file): the question is then what that network would do. */

@@ -104,7 +104,7 @@ static int run(const char *dir, enum form form, const char *const *values, const
     struct durations *measured = NULL;
     uint32_t *ranks = NULL;
     char *source = NULL;
-    if (cli_load_trace(dir, &manifest, &graph, &err) != 0)
+    if (cli_load_trace(dir, values[NETWORK], &manifest, &graph, &err) != 0)
         return cli_fail_error(command, &err);
     struct export_request q = { .g = graph, .network = &network };
     int failed = choose(&q, form, values, &ranks, command, &err) != 0 ||

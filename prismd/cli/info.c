@@ -51,7 +51,7 @@ static void count_file(const char *dir, struct totals *t)
     graph_file_close(f);
 }
 
-/* A graph that was cut or damaged: how much of it is whole. */
+/* A graph that was cut or damaged: how much of it is whole. Nothing where another file of the trace is what is damaged. */
 static void print_saved(const char *dir)
 {
     char path[4096];
@@ -60,7 +60,9 @@ static void print_saved(const char *dir)
     struct graph_file *f = NULL;
     if (file_read(graph_path(path, dir), (size_t)4 << 30, &data, NULL) == 0)
         f = graph_file_salvage(data.data, data.len, NULL);
-    struct graph *g = f ? graph_file_read(f, &saved, NULL) : NULL;
+    struct graph *whole = f ? graph_read(data.data, data.len, NULL) : NULL;
+    struct graph *g = f && !whole ? graph_file_read(f, &saved, NULL) : NULL;
+    graph_destroy(whole);
     if (g)
         printf("%s can be read in part: %u of %u ranks are whole, %llu of %zu bytes are lost\n", path, saved.ranks,
                g->world, (unsigned long long)saved.lost_bytes, data.len);
@@ -138,14 +140,14 @@ static json_t *info_json(const struct trace_manifest *m, const struct graph *g, 
         if (t->by_op[op])
             json_object_set_new(ops, prism_op_name(op), json_integer((json_int_t)t->by_op[op]));
     return json_pack("{s:i, s:s*, s:s*, s:s*, s:o, s:s*, s:i, s:i, s:i, s:b, s:b, s:i, s:s*, s:s*, s:o,"
-                     " s:i, s:i, s:I, s:I, s:I, s:o, s:{s:s?, s:I, s:I, s:I}, s:o}",
+                     " s:i, s:i, s:I, s:I, s:I, s:o, s:{s:s*, s:s?, s:I, s:I, s:I}, s:o}",
                      "version", (int)m->version, "trace_id", m->trace_id, "created", m->created, "program_id",
                      m->program_id, "argv", strings(m->argv), "cwd", m->cwd, "world", (int)m->world, "gpus_per_node",
                      (int)m->gpus_per_node, "nodes", (int)m->nodes, "complete", m->complete, "calibrated",
                      m->calibrated, "iterations", (int)m->iterations, "layout", m->layout, "fold", m->fold, "sandbox", sandbox, "classes",
                      (int)g->nclasses, "communicators", (int)g->ncomms, "graph_nodes", (json_int_t)t->nodes,
                      "groups", (json_int_t)t->comm_nodes, "measured_ranks", (json_int_t)t->measured, "ops", ops,
-                     "payloads", "mode", trace_payload_name(m->payload), "count", (json_int_t)t->payloads, "raw_bytes", (json_int_t)t->raw_bytes,
+                     "payloads", "error", t->payload_error[0] ? t->payload_error : NULL, "mode", trace_payload_name(m->payload), "count", (json_int_t)t->payloads, "raw_bytes", (json_int_t)t->raw_bytes,
                      "disk_bytes", (json_int_t)t->disk_bytes, "graph_file", file_json(&t->file));
 }
 
@@ -208,7 +210,7 @@ int cli_info(int argc, char **argv)
     struct trace_manifest manifest = { 0 };
     struct graph *graph;
     struct totals totals = { 0 };
-    if (cli_load_trace(argv[first], &manifest, &graph, &err) != 0) {
+    if (cli_load_trace(argv[first], NULL, &manifest, &graph, &err) != 0) {
         if (!values[JSON])
             print_saved(argv[first]);
         return cli_fail_error(argv[0], &err);
@@ -223,6 +225,9 @@ int cli_info(int argc, char **argv)
         result = print_json(info_json(&manifest, graph, &totals));
     else
         print_info(argv[first], &manifest, graph, &totals);
+    /* A capture that did not end well has none. */
+    if (result == 0 && manifest.complete && totals.payload_error[0])
+        result = cli_fail(argv[0], PRISM_EXIT_TRACE, "%s", totals.payload_error);
     graph_destroy(graph);
     trace_manifest_clear(&manifest);
     return result;

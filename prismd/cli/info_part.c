@@ -26,16 +26,22 @@ static int source_open(struct source *s, const char *dir, struct prism_error *er
     snprintf(path, sizeof(path), "%s/graph.bin", dir);
     if (trace_manifest_read(dir, &m, err) != 0)
         return -1;
-    trace_manifest_clear(&m);
     s->file = graph_file_map(path, err);
     if (s->file) {
         graph_file_info(s->file, &info);
         s->world = info.world;
         s->ncomms = info.ncomms;
-        return 0;
+        /* Iterations stand with each rank: those that are printed are the graph's. */
+        struct trace_graph facts = { info.world, info.gpus_per_node, TRACE_ITERATIONS_UNKNOWN };
+        int rc = cli_check_trace(dir, NULL, &m, &facts, err);
+        trace_manifest_clear(&m);
+        if (rc)
+            graph_file_close(s->file);
+        return rc;
     }
+    trace_manifest_clear(&m);
     *err = (struct prism_error){ 0 };
-    if (cli_load_trace(dir, &m, &s->whole, err) != 0)
+    if (cli_load_trace(dir, NULL, &m, &s->whole, err) != 0)
         return -1;
     trace_manifest_clear(&m);
     s->world = s->whole->world;

@@ -13,7 +13,26 @@
 
 #define GRAPH_LIMIT ((size_t)4 << 30)
 
-int cli_load_trace(const char *dir, struct trace_manifest *manifest, struct graph **graph, struct prism_error *err)
+/* --network=FILE, or what stands for it. */
+static const char *named_network(const char *file)
+{
+    const char *variable = getenv("PRISM_NETWORK");
+    return file ? file : variable && variable[0] ? variable : NULL;
+}
+
+int cli_check_trace(const char *dir, const char *network, const struct trace_manifest *manifest, const struct trace_graph *graph,
+                    struct prism_error *err)
+{
+    return trace_check(dir, manifest, graph, named_network(network) ? TRACE_CHECK_OTHER_NETWORK : 0, err);
+}
+
+struct trace_graph cli_graph_facts(const struct graph *g)
+{
+    return (struct trace_graph){ g->world, g->gpus_per_node, g->world ? g->ranks[0].niterations : 0 };
+}
+
+int cli_load_trace(const char *dir, const char *network, struct trace_manifest *manifest, struct graph **graph,
+                   struct prism_error *err)
 {
     char path[4096];
     struct bytes data = { 0 };
@@ -24,10 +43,15 @@ int cli_load_trace(const char *dir, struct trace_manifest *manifest, struct grap
     if (file_read(path, GRAPH_LIMIT, &data, err) == 0)
         *graph = graph_read(data.data, data.len, err);
     bytes_free(&data);
+    struct trace_graph facts = { 0 };
     if (*graph)
+        facts = cli_graph_facts(*graph);
+    if (*graph && cli_check_trace(dir, network, manifest, &facts, err) == 0)
         return 0;
     if (err)
         err->code = PRISM_EXIT_TRACE;
+    graph_destroy(*graph);
+    *graph = NULL;
     trace_manifest_clear(manifest);
     return -1;
 }
@@ -36,10 +60,8 @@ int cli_load_network(const char *dir, const char *file, struct coll_network *net
                      struct prism_error *err)
 {
     char beside[4096];
-    const char *variable = getenv("PRISM_NETWORK");
     snprintf(beside, sizeof(beside), "%s/network.json", dir);
-    if (!file && variable && variable[0])
-        file = variable;
+    file = named_network(file);
     if (!file && access(beside, R_OK) == 0)
         file = beside;
     if (!file)

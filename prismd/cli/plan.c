@@ -206,7 +206,7 @@ static int ask_trace(const char *dir, const struct options *o, struct plan *p, b
     struct trace_manifest manifest = { 0 };
     struct graph *graph;
     enum trace_payload payload = trace_payload_of(o->text[OPTION_PAYLOAD]);
-    if (cli_load_trace(dir, &manifest, &graph, err) != 0)
+    if (cli_load_trace(dir, o->text[OPTION_NETWORK], &manifest, &graph, err) != 0)
         return -1;
     int rc = 0;
     if (graph->world != p->shape.world) {

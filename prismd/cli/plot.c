@@ -124,7 +124,7 @@ static int run(const struct request *q, const char *command)
     struct prism_error err = { 0 };
     struct trace_manifest manifest = { 0 };
     struct graph *graph;
-    if (cli_load_trace(q->dir, &manifest, &graph, &err) != 0)
+    if (cli_load_trace(q->dir, q->values[NETWORK], &manifest, &graph, &err) != 0)
         return cli_fail_error(command, &err);
     int failed = manifest.calibrated ? draw(q, graph, &err)
                                      : prism_error_set(&err, PRISM_EXIT_TRACE, "%s is not calibrated, so it has no times: prism run --phase=calibrate",

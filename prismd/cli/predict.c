@@ -51,7 +51,7 @@ static void unload(struct loaded *t)
 
 static int load(const char *dir, const char *network, struct loaded *t, struct prism_error *err)
 {
-    if (cli_load_trace(dir, &t->manifest, &t->graph, err) != 0)
+    if (cli_load_trace(dir, network, &t->manifest, &t->graph, err) != 0)
         return -1;
     if (!t->manifest.calibrated)
         return prism_error_set(err, PRISM_EXIT_TRACE, "%s is not calibrated, so it has no times: prism run --phase=calibrate",

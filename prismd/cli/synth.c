@@ -124,7 +124,10 @@ static int write_trace(const char *dir, const struct synth_job *job, const struc
     struct bytes data = { 0 };
     struct c10d_log *store = c10d_log_create();
     graph_write(graph, &data);
-    int rc = file_make_dirs(dir, 0755, err) != 0 || write_file(dir, "graph.bin", &data, err) != 0;
+    int rc = file_make_dirs(dir, 0755, err) != 0;
+    if (!rc)
+        trace_forget(dir); /* of a trace that was here before */
+    rc = rc || write_file(dir, "graph.bin", &data, err) != 0;
     bytes_clear(&data);
     c10d_log_encode(store, &data);
     rc = rc || write_file(dir, "store.log", &data, err) != 0;
@@ -132,7 +135,7 @@ static int write_trace(const char *dir, const struct synth_job *job, const struc
     if (job->has_network)
         rc = rc || coll_network_save(&job->network, path, err) != 0;
     else
-        unlink(path); /* of a trace that was here before */
+        unlink(path); /* the same */
     rc = rc || write_manifest(dir, job, program, err) != 0;
     c10d_log_destroy(store);
     bytes_free(&data);
