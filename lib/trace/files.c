@@ -199,6 +199,20 @@ static int compare(const char *dir, const char *what, uint32_t manifest, uint32_
                            dir, manifest, what, dir, graph);
 }
 
+/* Payloads of a node that the manifest does not count: then it counts wrong. That all are there of those which it counts is found by
+ * whoever reads them. */
+static int check_nodes(const char *dir, uint32_t nodes, struct prism_error *err)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/payload-%u.idx", dir, nodes);
+    if (access(path, F_OK))
+        return 0;
+    return prism_error_set(err, PRISM_EXIT_TRACE,
+                           "%s/trace.json says that %u node%s captured, and there is %s: one of them is damaged or of another capture; "
+                           "capture again, or name another trace",
+                           dir, nodes, nodes == 1 ? "" : "s", path);
+}
+
 int trace_check(const char *dir, const struct trace_manifest *m, const struct trace_graph *g, unsigned how,
                 struct prism_error *err)
 {
@@ -207,6 +221,8 @@ int trace_check(const char *dir, const struct trace_manifest *m, const struct tr
         return -1;
     /* Of a capture that did not end well nobody has looked for iterations. */
     if (m->complete && g->iterations != TRACE_ITERATIONS_UNKNOWN && compare(dir, "iterations", m->iterations, g->iterations, err))
+        return -1;
+    if (m->complete && check_nodes(dir, m->nodes, err))
         return -1;
     return m->version >= 3 ? check_files(dir, m, how, err) : 0;
 }

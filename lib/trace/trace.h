@@ -83,7 +83,8 @@ bool trace_manifest_seal(char *text, size_t len);
 
 /* Is the folder what its manifest says? Called by whoever opens a trace, before anything is said of it. Error
  * (PRISM_EXIT_TRACE): the graph is of another world, node size or number of iterations; a file that the manifest names is
- * missing, of another size or another checksum; one is there that it should name. Before version 3 the graph alone is compared. */
+ * missing, of another size or another checksum; one is there that it should name; more nodes have payloads. Before version 3
+ * no files are named. */
 #define TRACE_ITERATIONS_UNKNOWN UINT32_MAX
 struct trace_graph { /* what graph.bin says */
     uint32_t world, gpus_per_node, iterations;

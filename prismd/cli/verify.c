@@ -133,22 +133,9 @@ static int check_files(const char *dir, const struct trace_manifest *m, const st
 
 /* ---- Payloads ---- */
 
-/* Of a node that the manifest does not count: then it counts wrong. */
-static int check_nodes(const char *dir, uint32_t nodes, struct prism_error *err)
-{
-    char path[4096];
-    snprintf(path, sizeof(path), "%s/payload-%u.idx", dir, nodes);
-    if (access(path, F_OK) == 0)
-        return prism_error_set(err, PRISM_EXIT_TRACE, "%s/trace.json says that %u nodes captured, and there is %s: one of them is "
-                               "damaged or of another capture; capture again", dir, nodes, path);
-    return 0;
-}
-
 static int check_payloads(const char *dir, const struct trace_manifest *m, const struct graph *g,
                           struct checked *checked, struct prism_error *err)
 {
-    if (check_nodes(dir, m->nodes, err) != 0)
-        return -1;
     struct payload_reader *reader = payload_reader_open(dir, m->nodes, err);
     if (!reader)
         return -1;

@@ -98,6 +98,10 @@ static void test_phases(void **state)
     expect(*state, &m, 0, NULL);
     drop(*state, "report.json");
     expect(*state, &m, TRACE_CHECK_ALL, NULL);
+    put(*state, "payload-0.idx", "of the one node");
+    expect(*state, &m, 0, NULL);
+    put(*state, "payload-1.idx", "of another");
+    expect(*state, &m, 0, "trace.json says that 1 node captured, and there is ");
     trace_manifest_clear(&m);
 }
 
