@@ -401,7 +401,8 @@ static int postpone(struct daemon *d, const struct prism_error *err)
     return 0;
 }
 
-/* What the trace has already; an absent or foreign trace is an error only for the phases that need one. */
+/* What the trace has already; an absent or foreign trace is an error only for the phases that need one, and for all but a capture by name
+ * one that cannot be read: it may be of a later Prism, or worth saving. */
 static int look_at_trace(struct daemon *d)
 {
     struct prism_error err = {0};
@@ -418,11 +419,9 @@ static int look_at_trace(struct daemon *d)
     bool unstarted = rc && access(path, F_OK);
     if (rc && d->conf->trace_is_default && !fresh && !unstarted && manifest_is_anothers(d->conf, &lead.manifest))
         return take_another(d);
-    if (rc && (d->conf->phase == CONF_CAPTURE || (d->conf->phase == CONF_AUTO && (fresh || unstarted || !lead.manifest.complete)))) {
+    if (rc && (d->conf->phase == CONF_CAPTURE || (d->conf->phase == CONF_AUTO && (fresh || unstarted || (!unread && !lead.manifest.complete))))) {
         if (interrupted)
             log_info("an earlier capture into %s did not come to its end: it starts again", d->conf->trace);
-        else if (unread && !fresh && !unstarted && d->conf->phase == CONF_AUTO)
-            log_warn("%s: that is done now", err.text);
         return 0;
     }
     if (rc)

@@ -73,12 +73,22 @@ X
     all_refuse 'says that 1 node captured, and there is .*trace/payload-1.idx'
 }
 
-@test "a trace.json that cannot be read is told, and its trace captured again" {
+@test "a trace.json that cannot be read, or is of a later version, is told; its trace is captured again when that is asked for" {
     captured
+    cp trace/trace.json whole.json
     printf x | dd of=trace/trace.json bs=1 seek=200 conv=notrunc status=none
+    sha256sum trace/* 2>/dev/null >before || true
+    looper_run auto 3 1
+    refused 65 'trace/trace.json is damaged (.*); capture again \(--prism-phase=capture\), or name another trace'
+    sed "s/\"version\": 3/\"version\": 4/" whole.json >trace/trace.json
+    looper_run auto 3 1
+    refused 65 'trace version 4.*capture again'
+    printf x | dd of=trace/trace.json bs=1 seek=200 conv=notrunc status=none
+    sha256sum trace/* 2>/dev/null | grep -v trace.json | diff <(grep -v trace.json before) -
+    looper_run capture 3 1
+    [ "$status" -eq 0 ] || { echo "$errors"; return 1; }
     looper_run auto 3 1
     [ "$status" -eq 0 ] || { echo "$errors"; return 1; }
-    grep -q 'trace/trace.json is damaged (.*); capture again, or name another trace: that is done now' <<<"$errors" || { echo "$errors"; return 1; }
     run_prism verify trace
     [ "$status" -eq 0 ]
     nothing_left
