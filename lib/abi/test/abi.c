@@ -36,15 +36,16 @@ static void find_folder(const char *program)
     *strrchr(folder, '/') = '\0';
 }
 
-static void test_facts_agree(void **state)
+/* NAME prints ours, NAME_real theirs. */
+static void expect_agreement(const char *name, int least)
 {
     char ours[512], theirs[512];
     int lines = 0, different = 0;
     char path[3100];
-    snprintf(path, sizeof(path), "%s/abi_facts_real", folder);
+    snprintf(path, sizeof(path), "%s/%s_real", folder, name);
     if (access(path, X_OK) != 0)
         skip(); /* built only where /usr/local/cuda/include is */
-    FILE *a = run("%s/abi_facts", folder), *b = run("%s", path);
+    FILE *a = run("%s/%s", folder, name), *b = run("%s", path);
     assert_non_null(a);
     assert_non_null(b);
     while (fgets(theirs, sizeof(theirs), b)) {
@@ -57,8 +58,18 @@ static void test_facts_agree(void **state)
         ;
     assert_int_equal(pclose(a), 0);
     assert_int_equal(pclose(b), 0);
-    assert_true(lines > 1000);
+    assert_true(lines > least);
     assert_int_equal(different, 0);
+}
+
+static void test_facts_agree(void **state)
+{
+    expect_agreement("abi_facts", 1000);
+}
+
+static void test_nvtx_agrees(void **state)
+{
+    expect_agreement("abi_nvtx", 30);
 }
 
 static void test_signatures_match(void **state)
@@ -158,7 +169,7 @@ static void test_real_nccl_symbols_declared(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_facts_agree),
+        cmocka_unit_test(test_facts_agree), cmocka_unit_test(test_nvtx_agrees),
         cmocka_unit_test(test_signatures_match),
         cmocka_unit_test(test_sonames),
         cmocka_unit_test(test_real_nccl_symbols_declared),
