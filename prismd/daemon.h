@@ -112,6 +112,7 @@ struct phase_ops {
     int (*comm_split)(struct daemon *d, struct rank *r, const struct msg_comm_split *m);
     void (*comm_free)(struct daemon *d, struct rank *r, const struct msg_comm_free *m); /* may be NULL */
     void (*node)(struct daemon *d, struct rank *r, const struct msg_node *m, struct group *group);
+    void (*mark)(struct daemon *d, struct rank *r, const struct msg_mark *m); /* may be NULL */
     void (*arrived)(struct daemon *d, struct group *group); /* the stream stands at the gate */
     void (*opened)(struct daemon *d, struct group *group);  /* go was written; the group is freed afterwards */
     void (*times)(struct daemon *d, struct rank *r, const struct msg_time *times, uint32_t n);

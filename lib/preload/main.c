@@ -95,6 +95,13 @@ static bool is_python(void)
     return slash && !strncmp(slash + 1, "python", 6);
 }
 
+/* Not opened by NVTX later on, in a program that was started without the library in front: nothing of this is for the middle of main(). */
+static bool is_preloaded(void)
+{
+    const char *preload = getenv("LD_PRELOAD");
+    return preload && *preload;
+}
+
 __attribute__((constructor)) static void begin(void)
 {
     if (getauxval(AT_SECURE))
@@ -107,7 +114,7 @@ __attribute__((constructor)) static void begin(void)
         }
         launch(prismd);
     }
-    if (session_is_off())
+    if (session_is_off() || !is_preloaded())
         return;
     container_check_start();
     prism_log_init("prism");

@@ -2,11 +2,11 @@
 # the CUDA or NCCL libraries.
 preload_comma := ,
 PRELOAD_CFLAGS := -Ilib/abi -ftls-model=initial-exec
-PRELOAD_SOURCES := container.c environment.c finish.c frame.c launcher.c lookup.c main.c names.c real.c session.c socket.c store_port.c \
+PRELOAD_SOURCES := container.c environment.c finish.c frame.c launcher.c lookup.c main.c names.c nvtx.c real.c session.c socket.c store_port.c \
 	$(addprefix cuda/,cuda_device.c cuda_events.c cuda_first.c cuda_launch.c cuda_load.c cuda_memory.c cuda_sync.c cuda_vmm.c device.c driver_device.c nvml.c) \
 	$(addprefix nccl/,comm.c group.c local.c nccl_api.c nccl_more.c shrunk.c) \
 	$(addprefix gate/,early.c fill.c gate.c gate_capture.c gate_fill.c gate_kernel.c gate_nccl.c gate_paced.c heap.c slots.c streams.c) \
-	$(addprefix nodes/,blocked.c events.c node.c put.c sync.c times.c) \
+	$(addprefix nodes/,blocked.c events.c marks.c node.c put.c sync.c times.c) \
 	$(addprefix memory/,grant.c lanes.c load.c memory.c park.c physical.c queue.c residence.c room.c switch.c vmm.c vmm_async.c vmm_program.c)
 $(eval $(call shared_library,libprism.so,lib/preload,$(PRELOAD_SOURCES),coll proto common,-Wl$(preload_comma)--version-script=lib/preload/libprism.map -Wl$(preload_comma)-soname$(preload_comma)libprism.so -Wl$(preload_comma)-z$(preload_comma)defs -ldl,$(PRELOAD_CFLAGS)))
 $(LIB)/libprism.so: lib/preload/libprism.map
@@ -38,6 +38,14 @@ $(B)/test/preload_context: | $(B)/test/preload_contexts $(LIB)/libprism.so
 $(eval $(call test_program,preload_switched,lib/preload/test,switched.c,,-L$(LIB)/softgpu -lnccl -lcudart -lcuda -ldl,-Ilib/abi))
 $(eval $(call unit_test,preload_switching,lib/preload/test,switching.c fake_mover.c fake_prismd.c,coll proto common,,-Ilib/abi))
 $(B)/test/preload_switching: | $(B)/test/preload_switched $(LIB)/libprism.so
+# preload_ranged names what it does; a second time by NVIDIA's own headers, where they are.
+$(eval $(call test_program,preload_ranged,lib/preload/test,ranged.c,,-L$(LIB)/softgpu -lnccl -lcudart -lcuda -ldl -pthread,-Ilib/abi -I.))
+$(eval $(call unit_test,preload_marks,lib/preload/test,marks.c fake_prismd.c,coll proto common,,-Ilib/abi))
+$(B)/test/preload_marks: | $(B)/test/preload_ranged $(LIB)/libprism.so
+ifneq ($(wildcard $(ABI_CUDA_INCLUDE)/nvtx3/nvToolsExt.h),)
+$(eval $(call test_program,preload_ranged_real,lib/preload/test,ranged_real.c,,-L$(LIB)/softgpu -lnccl -lcudart -lcuda -ldl -pthread,-Ilib/abi -I. -idirafter $(ABI_CUDA_INCLUDE)))
+$(B)/test/preload_marks: | $(B)/test/preload_ranged_real
+endif
 # What switching rests on, measured on a GPU.
 $(eval $(call test_program,gpu_vmm,tests/gpu,vmm.c,proto,-ldl,-Ilib/abi -I.))
 $(eval $(call unit_test,preload_symbols,lib/preload/test,symbols.c,,-ldl,-Ilib/abi))

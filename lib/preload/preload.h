@@ -112,6 +112,8 @@ uint32_t frame_host(void);
 uint32_t node_send(int kind, uint32_t stream, uint32_t dep);
 /* The same with times of its own. */
 uint32_t node_send_at(int kind, uint32_t stream, uint32_t dep, int64_t enter_ns, int64_t leave_ns);
+/* How many nodes have been sent, and how many of these are COMM nodes; no lock needed. */
+uint32_t node_position(uint32_t *ncomms);
 /* Send a COMM node; fills header, index, host and times of node. parts may be longer than one datagram. */
 uint32_t node_send_comm(struct msg_node *node, const struct msg_part *parts, uint32_t nparts);
 

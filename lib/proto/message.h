@@ -18,7 +18,7 @@
 
 #include <stdint.h>
 
-#define MSG_VERSION 5u
+#define MSG_VERSION 6u
 #define MSG_MAX     (192u * 1024u) /* largest datagram; a group of more parts is sent as NODE + PARTS messages */
 #define MSG_KEY_LEN 32             /* hexadecimal digits of PRISM_KEY */
 #define MSG_UID_LEN 128            /* ncclUniqueId */
@@ -37,6 +37,7 @@ enum msg_type {
     MSG_FATAL,      /* text: the preload library refuses to go on; prismd ends the run with struct msg_fatal.code */
     MSG_BYE,        /* orderly end of the process (atexit) */
     MSG_SET_UP,     /* struct msg_set_up: the first CUDA call sets the device up, which the driver does for one process after another */
+    MSG_MARK,       /* struct msg_mark: in capture, an NVTX range of the program */
     /* prismd -> rank */
     MSG_WELCOME = 64, /* with the region's descriptor */
     MSG_REFUSED,
@@ -161,6 +162,20 @@ struct msg_set_up {
     struct msg_header h;
     uint32_t done; /* 0: begins; 1: the context is there and the region registered */
     uint32_t wakes; /* with done: the device wakes who sleeps on a word that it writes: a software GPU */
+};
+
+/* An NVTX range begins or ends in a host thread that issues nodes (graph/marks.h says what becomes of it). */
+enum mark_kind {
+    MARK_PUSH = 1,
+    MARK_POP,
+    MARK_DROP, /* instead of a push: ranges of this name are no iterations, and nothing more is said of them */
+};
+
+struct msg_mark {
+    struct msg_header h;
+    uint64_t name;     /* a hash, the same in all processes; not 0 */
+    uint32_t position; /* nodes of the rank in front of it, all of which have been sent */
+    uint32_t kind;     /* enum mark_kind */
 };
 
 /* Device times of a node, CLOCK_MONOTONIC nanoseconds: pre = the stream got there, post = the node had ended. */

@@ -188,12 +188,21 @@ static void take_set_up(struct daemon *d, struct rank *r, const struct msg_set_u
         watch_writers_wake(d->watch);
 }
 
+static void take_mark(struct daemon *d, struct rank *r, const struct msg_mark *m)
+{
+    if (m->position > r->nodes || m->kind < MARK_PUSH || m->kind > MARK_DROP)
+        malformed(d, r, "mark");
+    else if (d->ops->mark && !d->stopping)
+        d->ops->mark(d, r, m);
+}
+
 static bool long_enough(const struct msg_header *h, size_t len)
 {
     static const size_t least[] = {
         [MSG_COMM_INIT] = sizeof(struct msg_comm_init), [MSG_COMM_SPLIT] = sizeof(struct msg_comm_split),
         [MSG_COMM_FREE] = sizeof(struct msg_comm_free), [MSG_MEMORY] = sizeof(struct msg_memory),       [MSG_STORE_PORT] = sizeof(struct msg_store_port),
         [MSG_BYE] = sizeof(struct msg_header),         [MSG_SET_UP] = sizeof(struct msg_set_up),
+        [MSG_MARK] = sizeof(struct msg_mark),
     };
     size_t need = h->type < sizeof least / sizeof *least ? least[h->type] : 0;
     return len >= (need ? need : sizeof *h);
@@ -258,6 +267,9 @@ void dispatch_message(struct daemon *d, struct rank *r, const void *data, size_t
         break;
     case MSG_SET_UP:
         take_set_up(d, r, data);
+        break;
+    case MSG_MARK:
+        take_mark(d, r, data);
         break;
     case MSG_BYE:
         r->bye = true;

@@ -143,10 +143,29 @@ static void set_devices(const struct rank *r)
         set_number("SLURM_GPUS_ON_NODE", all);
 }
 
+/* In capture the program's NVTX ranges are told to the library, unless the user has a tool of his own for them. The value is in the environment
+ * that later phases take from the trace. */
+static void set_injection(const struct rank *r, const char *library)
+{
+    static const char name[] = "NVTX_INJECTION64_PATH";
+    const char *before = getenv(name), *base = before ? strrchr(before, '/') : NULL;
+    bool ours = before && (!strcmp(base ? base + 1 : before, "libprism.so") || !strncmp(before, "/proc/self/fd/", 14));
+    if (before && !ours) {
+        if (r->daemon->phase == PHASE_CAPTURE && !(r->number % r->daemon->conf->gpus_per_node))
+            log_debug("%s is set: NVTX ranges are not looked at", name);
+        return;
+    }
+    if (r->daemon->phase == PHASE_CAPTURE)
+        setenv(name, library, 1);
+    else
+        unsetenv(name);
+}
+
 /* The library in front of the user's own. A descriptor reaches it whatever the root is, and is kept open for that; elsewhere
  * the path, as programs close descriptors in their children. */
-static void set_preload(const struct conf *c)
+static void set_preload(const struct rank *r)
 {
+    const struct conf *c = r->daemon->conf;
     const char *before = getenv("LD_PRELOAD"), *rest = before ? before : "";
     char library[PATH_MAX], preload[8192];
     size_t len = strlen(c->library);
@@ -156,6 +175,7 @@ static void set_preload(const struct conf *c)
         snprintf(library, sizeof library, "/proc/self/fd/%d", high);
     if (fd >= 0)
         close(fd);
+    set_injection(r, library);
     if (!strncmp(rest, c->library, len) && (!rest[len] || rest[len] == ':'))
         rest += len + (rest[len] == ':'); /* Slurm's task had it */
     else if (strstr(rest, c->library))
@@ -198,7 +218,7 @@ static void set_identity(struct rank *r)
     }
     if (r->daemon->transport == TRANSPORT_NCCL)
         setenv("NCCL_NVLS_ENABLE", "0", 1); /* as in the assistants */
-    set_preload(c);
+    set_preload(r);
     container_environment(c);
 }
 

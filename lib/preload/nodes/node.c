@@ -3,20 +3,30 @@
 
 #include "graph/graph.h"
 #include "preload/nodes/blocked.h"
+#include "preload/nodes/marks.h"
 #include "preload/preload.h"
 #include "preload/socket.h"
 
 #define PARTS_MAX ((MSG_MAX - sizeof(struct msg_node)) / sizeof(struct msg_part))
 
-static uint32_t next_index;
+static uint32_t next_index, comms; /* written with session_lock held, read without */
+
+uint32_t node_position(uint32_t *ncomms)
+{
+    *ncomms = __atomic_load_n(&comms, __ATOMIC_RELAXED);
+    return __atomic_load_n(&next_index, __ATOMIC_RELAXED);
+}
 
 static void fill(struct msg_node *m, int kind)
 {
     m->h.type = MSG_NODE;
     m->h.size = sizeof *m;
-    m->index = next_index++;
+    m->index = next_index;
     m->kind = (uint8_t)kind;
     m->host = (uint16_t)frame_host();
+    marks_send_kept();
+    __atomic_store_n(&next_index, next_index + 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&comms, comms + (kind == GRAPH_COMM), __ATOMIC_RELAXED);
     frame.noded = true;
 }
 

@@ -117,6 +117,7 @@ static void become_rank(const struct fake *f, uint32_t rank, int out, const char
         setenv("PRISM_WIDEN_CONNECTIONS", "32", 1);
     if (!f->bare)
         setenv("LD_PRELOAD", in_build("lib/libprism.so"), 1);
+    setenv("NVTX_INJECTION64_PATH", in_build("lib/libprism.so"), 0);
     if (f->transport == TRANSPORT_NCCL)
         choose_device(rank);
     execute(f, out, args);
@@ -309,6 +310,7 @@ union message {
     struct msg_times times;
     struct msg_memory memory;
     struct msg_set_up set_up;
+    struct msg_mark mark;
     struct msg_store_port port;
     struct msg_fatal fatal;
 };
@@ -354,6 +356,10 @@ static void take_message(struct fake *f, uint32_t rank, const union message *m, 
         r->fatal_code = m->fatal.code;
         snprintf(r->fatal, sizeof r->fatal, "%.*s", (int)(n - (ssize_t)sizeof m->fatal), (char *)(&m->fatal + 1));
         shutdown(r->socket, SHUT_RDWR);
+        break;
+    case MSG_MARK:
+        assert_true(r->nmarks < FAKE_NODES && m->mark.position <= r->nnodes);
+        r->marks[r->nmarks++] = m->mark;
         break;
     case MSG_BYE:
         r->bye = true;

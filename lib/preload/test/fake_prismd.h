@@ -21,6 +21,8 @@ struct fake_rank {
     struct msg_node nodes[FAKE_NODES];
     struct msg_part first_parts[FAKE_NODES]; /* of COMM nodes */
     uint32_t nnodes;
+    struct msg_mark marks[FAKE_NODES];
+    uint32_t nmarks;
     struct msg_time times[FAKE_NODES];
     uint32_t ntimes;
     uint32_t moves; /* MSG_TIMES without times */
