@@ -136,6 +136,7 @@ int graph_check_truncated(const struct graph *g, struct prism_error *err);
  * An iteration ends right after its last COMM node and begins right after the last node of the one before (iteration 0:
  * right after the last COMM node of the set-up), so that iterations cover all nodes between set-up and teardown.
  * Without a period: one iteration that is everything. Ranks without COMM nodes: all nodes are in iteration 0.
+ * Where the program itself names them: marks.h, afterwards.
  * -1 with err: the graph is not consistent. */
 int graph_find_iterations(struct graph *g, struct prism_error *err);
 
