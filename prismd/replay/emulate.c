@@ -177,7 +177,7 @@ static void note_sizes(const struct daemon *d, const struct group *g)
     bool changed = n->nparts != g->nparts;
     for (uint32_t i = 0; i < g->nparts && !changed; i++)
         changed = r->parts[n->first_part + i].count != g->parts[i].count;
-    uint32_t iteration = (g->position - l->first_position) / l->per_iteration;
+    uint32_t iteration = live_iteration_of(l, g->position);
     if (changed && iteration < em.first_change)
         em.first_change = iteration;
 }

@@ -2,21 +2,21 @@
 
 #include <stdlib.h>
 
+#include "common/array.h"
+
+/* Ranks without operations have no iterations here. */
 static void count_iterations(struct live *l, const struct graph_rank *r)
 {
-    if (!r->niterations)
-        return;
-    uint32_t before = 0, within = 0;
-    for (uint32_t i = 0; i < r->nnodes; i++) {
-        if (r->nodes[i].kind != GRAPH_COMM)
-            continue;
-        if (i < r->iterations[0])
-            before++;
-        else if (i < r->iterations[1])
-            within++;
+    uint32_t groups = 0, k = 0;
+    l->ends = array_zeros(r->niterations + 1u, sizeof *l->ends);
+    for (uint32_t i = 0; i <= r->nnodes && r->niterations; i++) {
+        for (; k <= r->niterations && r->iterations[k] == i; k++)
+            l->ends[k] = groups;
+        groups += i < r->nnodes && r->nodes[i].kind == GRAPH_COMM;
     }
-    l->first_position = before;
-    l->per_iteration = within;
+    l->niterations = r->niterations;
+    l->first_position = l->ends[0];
+    l->per_iteration = r->niterations ? l->ends[r->niterations] - l->ends[r->niterations - 1] : 0;
 }
 
 static void index_groups(struct live *l, const struct graph_rank *r)
@@ -75,6 +75,7 @@ void live_destroy(struct live *l)
         free(l->comms[c].nodes);
     free(l->comms);
     behind_clear(&l->behind);
+    free(l->ends);
     free(l->seconds);
     free(l->origins);
     free(l->lag_in_at);
@@ -102,13 +103,40 @@ void live_position_arrived(struct live *l, uint32_t position, int64_t start_ns)
         l->iteration_start_ns = start_ns;
 }
 
+uint32_t live_iteration_of(const struct live *l, uint32_t position)
+{
+    uint32_t low = 0, high = l->niterations; /* ends[low] <= position < ends[high] */
+    if (position >= l->recorded)
+        return l->niterations + (position - l->recorded) / l->per_iteration;
+    if (position >= l->ends[high])
+        return high - 1;
+    while (high - low > 1) {
+        uint32_t middle = low + (high - low) / 2;
+        if (l->ends[middle] <= position)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Is it the last of an iteration? */
+static bool ends_iteration(const struct live *l, uint32_t position)
+{
+    if (position < l->first_position)
+        return false;
+    if (position >= l->recorded)
+        return (position + 1 - l->recorded) % l->per_iteration == 0;
+    return position + 1 == l->ends[live_iteration_of(l, position) + 1];
+}
+
 void live_position_ended(struct live *l, uint32_t position, int64_t end_ns)
 {
     if (!l->per_iteration)
         return;
     if (position + 1 == l->first_position)
         l->iteration_start_ns = end_ns;
-    if (position < l->first_position || (position + 1 - l->first_position) % l->per_iteration)
+    if (!ends_iteration(l, position))
         return;
     if (l->iterations == l->cap) {
         l->cap = l->cap ? l->cap * 2 : 16;

@@ -42,7 +42,9 @@ struct live {
     struct pace_recent *lag_in_at; /* owned; by recorded node */
     struct behind behind;
     uint32_t first_position; /* COMM nodes of set-up, before the first iteration */
-    uint32_t per_iteration;  /* COMM nodes of an iteration; 0 = no iterations found */
+    uint32_t per_iteration;  /* COMM nodes of the last iteration, which goes round; 0 = no iterations found */
+    uint32_t *ends;          /* owned; niterations + 1: COMM nodes in front of each iteration, and of what follows the last */
+    uint32_t niterations;
     uint32_t recorded;       /* COMM nodes, all */
     char *over;              /* owned; calibration: what it did that was not recorded, behind the recorded iterations; NULL: nothing */
     uint32_t over_from;      /* index of the first node that is not played for that */
@@ -56,6 +58,8 @@ void live_destroy(struct live *l); /* NULL is fine */
 
 /* The recorded node that a group stands for, looping the last iteration; -1 = the communicator has none at all. */
 int64_t live_node_of(const struct live *l, uint32_t comm, uint32_t ordinal, uint32_t *recorded_ordinal);
+/* The iteration (from 0) of a position from first_position on; what was recorded behind the last one is of the last. per_iteration > 0. */
+uint32_t live_iteration_of(const struct live *l, uint32_t position);
 /* A gate was reached: the first one begins the first iteration when there is no set-up. */
 void live_position_arrived(struct live *l, uint32_t position, int64_t start_ns);
 /* A gate of that position ended: closes an iteration if it was its last. */

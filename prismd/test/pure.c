@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -244,6 +245,36 @@ static void live_rank_loops_its_last_iteration(void **state)
     graph_destroy(g);
 }
 
+/* Set-up, iterations of one, three and two groups, and with a teardown of two: positions beyond all that go round the last. */
+static void live_counts_iterations_that_differ(void **state)
+{
+    (void)state;
+    static const uint32_t begins[] = {1, 2, 5, 7};
+    for (uint32_t teardown = 0; teardown <= 2; teardown += 2) {
+        struct graph *g = graph_create(1, 8);
+        int32_t self = 0;
+        graph_set_member(g, 0, 0, graph_add_comm(g, &self, 1), 0);
+        for (uint32_t i = 0; i < 7 + teardown; i++)
+            add_group(g, 0, i);
+        g->ranks[0].iterations = malloc(sizeof begins);
+        memcpy(g->ranks[0].iterations, begins, sizeof begins);
+        g->ranks[0].niterations = 3;
+        struct live *l = live_create(g, 0, false);
+        for (uint32_t i = 0; i < 7 + teardown + 4; i++) {
+            static const uint32_t of[] = {0, 0, 1, 1, 1, 2, 2};
+            live_position_ended(l, i, (int64_t)(i + 1) * 1000000000);
+            if (i)
+                assert_int_equal(live_iteration_of(l, i), i < 7 ? of[i] : i < 7 + teardown ? 2 : 3 + (i - 7 - teardown) / 2);
+            if (i == 6 + teardown)
+                assert_int_equal(l->iterations, 3);
+        }
+        assert_int_equal(l->iterations, 5);
+        assert_true(l->seconds[0] == 1 && l->seconds[1] == 3 && l->seconds[2] == 2 && l->seconds[4] == 2);
+        live_destroy(l);
+        graph_destroy(g);
+    }
+}
+
 /* Two arrivals hang on an operation that ended 50 ms late. What the first one's end sets the clock back by, the second is not made up for. */
 static void what_stopped_the_clock_is_not_carried(void **state)
 {
@@ -297,7 +328,7 @@ int main(void)
         cmocka_unit_test(slices_take_as_many_a_class_as_asked),
         cmocka_unit_test(lag_is_a_mean_without_outliers),
         cmocka_unit_test(recent_lag_is_the_median_of_the_last),
-        cmocka_unit_test(live_rank_loops_its_last_iteration),
+        cmocka_unit_test(live_rank_loops_its_last_iteration), cmocka_unit_test(live_counts_iterations_that_differ),
         cmocka_unit_test(what_stopped_the_clock_is_not_carried),
         cmocka_unit_test(looped_iterations_are_predicted_as_the_last),
     };
