@@ -19,6 +19,7 @@
 #include "prismd/folding/folding.h"
 #include "prismd/folding/folding_spread.h"
 #include "prismd/capture/hang.h"
+#include "prismd/capture/record.h"
 #include "prismd/link/link.h"
 #include "prismd/local.h"
 #include "prismd/manifest.h"
@@ -223,13 +224,12 @@ static int finish_capture(struct daemon *d, struct prism_error *err)
     graph_share(d->graph); /* this node's own ranks: the others' came so */
     if (folding_expand(d, err))
         return -1;
-    int rc = enough_reached() ? graph_check_truncated(d->graph, err) : graph_check(d->graph, err);
-    if (rc || graph_find_iterations(d->graph, err))
+    int found = enough_reached() ? graph_check_truncated(d->graph, err) : graph_check(d->graph, err);
+    if (found || (found = record_find_iterations(d, enough_reached() ? d->conf->iterations : 0, err)) < 0)
         return -1;
     if (enough_reached() && graph_truncate(d->graph, d->conf->iterations))
         return prism_error_set(err, PRISM_EXIT_TRACE,
-                               "capture was ended after %u iterations (--prism-iterations), but all ranks together show %u: let the "
-                               "program itself end after a few",
+                               "capture was ended after %u iterations (--prism-iterations), but all ranks together show %u: let the program itself end after a few",
                                d->conf->iterations, d->graph->ranks[0].niterations);
     graph_find_classes(d->graph);
     folding_classes(d);
@@ -238,8 +238,8 @@ static int finish_capture(struct daemon *d, struct prism_error *err)
     if (trace_folder_write_graph(d, err) || trace_folder_write_store(d, err) || pmix_save(d->conf->trace, err) ||
         switching_save(d->conf->trace, err) || folding_spread_save(d->conf, err) || trace_manifest_write(d->conf->trace, &lead.manifest, err))
         return -1;
-    log_info("captured %u ranks: %llu groups of operations, %u iterations, %u classes of ranks", d->graph->world,
-             (unsigned long long)count_groups(d->graph), lead.manifest.iterations, d->graph->nclasses);
+    log_info("captured %u ranks: %llu groups of operations, %u iterations%s, %u classes of ranks", d->graph->world, (unsigned long long)count_groups(d->graph),
+             lead.manifest.iterations, found ? " (by the program's NVTX ranges)" : "", d->graph->nclasses);
     return 0;
 }
 

@@ -117,6 +117,11 @@ static void on_node(struct daemon *d, struct rank *r, const struct msg_node *m, 
         return;
 }
 
+static void on_mark(struct daemon *d, struct rank *r, const struct msg_mark *m)
+{
+    record_mark(d, r, m);
+}
+
 static void note_left(struct daemon *d, uint32_t rank)
 {
     collective_rank_left(d, rank);
@@ -147,6 +152,7 @@ const struct phase_ops capture_ops = {
     .comm_init = on_comm_init,
     .comm_split = registry_comm_split,
     .node = on_node,
+    .mark = on_mark,
     .arrived = on_group_arrived,
     .opened = on_opened,
     .ended = on_ended,

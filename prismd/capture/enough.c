@@ -4,6 +4,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "prismd/capture/record.h"
 #include "prismd/replay/emulate.h"
 #include "prismd/replay/measured.h"
 #include "prismd/link/link.h"
@@ -63,7 +64,7 @@ static bool has_enough(const struct daemon *d, const struct rank *r)
         return true; /* it waits for nobody */
     uint32_t wanted = d->conf->iterations + 1 > LEAST ? d->conf->iterations + 1 : LEAST;
     if (d->phase == PHASE_CAPTURE)
-        return graph_count_iterations(d->graph, r->number, nodes_over(r)) >= wanted;
+        return record_count_iterations(d, r->number, nodes_over(r)) >= wanted;
     int64_t n = behind_recorded(d, r);
     return n > MEASURED_PASSES || (n >= 0 && stands_still(d, r));
 }

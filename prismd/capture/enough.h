@@ -1,6 +1,6 @@
 /* enough.h - --prism-iterations=K: capture ends early, and so does calibration of such a trace; that is success.
  *
- * Every node looks now and then how many iterations its own ranks have behind them and tells the coordinator when all have
+ * Every node looks now and then how many iterations its own ranks have behind them (record_count_iterations) and tells the coordinator when all have
  * enough; when every node has, the coordinator tells all to stop. Ranks then get SIGTERM; how they end is no failure. One
  * iteration more than K (three at least) is waited for: a period shows when it repeats, and what the last of the K delivers
  * must have arrived; what is recorded beyond K is cut off (graph_truncate).

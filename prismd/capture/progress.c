@@ -7,6 +7,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "graph/fold.h"
+#include "prismd/capture/record.h"
 #include "prismd/link/link.h"
 #include "prismd/switching/movers.h"
 
@@ -145,7 +146,7 @@ static void count(struct daemon *d)
         p->ended += r->state == RANK_ENDED;
     }
     if (first && first->nodes)
-        p->iterations = graph_count_iterations(d->graph, first->number, first->nodes);
+        p->iterations = record_count_iterations(d, first->number, first->nodes);
 }
 
 void progress_begin(struct daemon *d)

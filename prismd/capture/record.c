@@ -5,6 +5,7 @@
 #include "graph/recorder.h"
 
 static struct graph_recorder *recorder; /* of capture */
+static struct graph_marks *marks;       /* of the latest capture */
 
 struct graph_part *record_parts(const struct group *g)
 {
@@ -20,15 +21,50 @@ struct graph_part *record_parts(const struct group *g)
     return parts;
 }
 
+static void forget_marks(void)
+{
+    graph_marks_destroy(marks);
+    marks = NULL;
+}
+
 void record_begin(struct daemon *d)
 {
     recorder = graph_recorder_create(d->graph);
+    forget_marks();
+    marks = graph_marks_create(d->conf->world);
 }
 
 void record_end(void)
 {
     graph_recorder_destroy(recorder);
     recorder = NULL;
+}
+
+struct graph_marks *record_marks(void)
+{
+    return marks;
+}
+
+_Static_assert((int)MARK_PUSH == (int)GRAPH_MARK_PUSH && (int)MARK_POP == (int)GRAPH_MARK_POP && (int)MARK_DROP == (int)GRAPH_MARK_DROP, "the same numbers");
+
+int record_mark(struct daemon *d, struct rank *r, const struct msg_mark *m)
+{
+    return graph_marks_add(marks, r->number, (int)m->kind, m->name, m->position) < 0 ? daemon_fail(d, PRISM_EXIT_DAEMON, "rank %u: malformed mark", r->number) : 0;
+}
+
+int record_find_iterations(struct daemon *d, uint32_t ended_after, struct prism_error *err)
+{
+    if (graph_find_iterations(d->graph, err))
+        return -1;
+    int marked = graph_find_marked_iterations(d->graph, marks, ended_after);
+    forget_marks();
+    return marked;
+}
+
+uint32_t record_count_iterations(const struct daemon *d, uint32_t rank, uint32_t nodes)
+{
+    uint32_t n = graph_count_marked_iterations(d->graph, marks, rank, nodes);
+    return n ? n : graph_count_iterations(d->graph, rank, nodes);
 }
 
 int record_node(struct daemon *d, struct rank *r, const struct msg_node *m, const struct group *g)

@@ -9,6 +9,7 @@
 #include "prismd/folding/folding_spread.h"
 #include "prismd/capture/hang.h"
 #include "prismd/capture/hang_cpu.h"
+#include "prismd/capture/record.h"
 #include "prismd/link/link.h"
 #include "prismd/capture/registry.h"
 #include "prismd/store.h"
@@ -89,7 +90,11 @@ int folding_expand(struct daemon *d, struct prism_error *err)
     if (!d->conf->fold || expanded)
         return 0;
     expanded = true;
-    return fold_expand(d->conf->fold, d->graph, err);
+    if (fold_expand(d->conf->fold, d->graph, err))
+        return -1;
+    for (uint32_t i = 0; record_marks() && i < d->conf->world; i++)
+        graph_marks_copy(record_marks(), i, record_marks(), d->conf->fold->representative[i]);
+    return 0;
 }
 
 void folding_classes(struct daemon *d)

@@ -11,6 +11,7 @@
 #include "prismd/replay/emulate.h"
 #include "prismd/folding/folding_spread.h"
 #include "prismd/capture/hang.h"
+#include "prismd/capture/record.h"
 #include "prismd/place.h"
 #include "prismd/switching/switching.h"
 
@@ -18,6 +19,7 @@ void result_put_capture(struct daemon *d, struct bytes *out)
 {
     switching_put(out);
     folding_spread_put(out);
+    graph_marks_put(d->conf->node ? record_marks() : NULL, out);
     /* The coordinator's own part of the graph is in place already. */
     if (!d->conf->node || (d->failure.code && !hang_keeps_graph(d)))
         return;
@@ -49,10 +51,23 @@ static bool is_part_of(const struct graph *part, const struct graph *g)
     return true;
 }
 
+/* Of the node's own ranks. */
+static int take_marks(const struct daemon *d, uint32_t from, struct bytes_reader *b)
+{
+    struct graph_marks *part = graph_marks_take(b, d->conf->world);
+    for (uint32_t r = 0; part && record_marks() && from != d->conf->node && r < d->conf->world; r++)
+        if (place_capture_node(d->conf, r) == from)
+            graph_marks_copy(record_marks(), r, part, r);
+    graph_marks_destroy(part);
+    return part ? 0 : -1;
+}
+
 int result_take_capture(struct daemon *d, uint32_t from, struct bytes_reader *b, struct prism_error *err)
 {
     switching_take(b);
     folding_spread_take(b);
+    if (take_marks(d, from, b))
+        return prism_error_set(err, PRISM_EXIT_DAEMON, "node %u: malformed result (marks)", from);
     if (from == d->conf->node || (d->failure.code && !hang_keeps_graph(d)))
         return 0;
     struct graph *part = graph_read(b->data + b->pos, b->len - b->pos, err);

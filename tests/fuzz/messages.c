@@ -14,6 +14,7 @@
 #include "prismd/switching/movers.h"
 #include "prismd/place.h"
 #include "prismd/capture/progress.h"
+#include "prismd/capture/record.h"
 #include "prismd/ranks/rank.h"
 #include "prismd/ranks/sched.h"
 #include "prismd/store.h"
@@ -205,7 +206,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         abort();
     nto_open = 0;
     play(&d, &in);
+    for (uint32_t i = 0; i < 2; i++)
+        record_count_iterations(&d, i, ranks[i]->nodes);
     capture_end(&d, !d.failure.code, NULL);
+    if (!graph_find_iterations(d.graph, NULL))
+        graph_find_marked_iterations(d.graph, record_marks(), len % 3);
     free_rank(ranks[0]);
     free_rank(ranks[1]);
     graph_destroy(d.graph);

@@ -12,6 +12,10 @@ $(eval $(call test_program,lazy,tests/system,lazy.c,c10d common,$(SYSTEM_SOFTGPU
 $(eval $(call test_program,large,tests/system,large.c,c10d common,$(SYSTEM_SOFTGPU) -levent_core -lxxhash,-isystem lib/abi))
 $(eval $(call test_program,gradients,tests/system,gradients.c,c10d common,$(SYSTEM_SOFTGPU) -levent_core -lxxhash,-isystem lib/abi))
 $(eval $(call test_program,averages,tests/system,averages.c,c10d common,$(SYSTEM_SOFTGPU) -levent_core -lxxhash,-isystem lib/abi))
+$(eval $(call test_program,ranges,tests/system,ranges.c,c10d common,$(SYSTEM_SOFTGPU) -levent_core -lxxhash -ldl,-isystem lib/abi -I.))
+ifneq ($(wildcard $(ABI_CUDA_INCLUDE)/nvtx3/nvToolsExt.h),)
+$(eval $(call test_program,ranges_real,tests/system,ranges_real.c,c10d common,$(SYSTEM_SOFTGPU) -levent_core -lxxhash -ldl,-isystem lib/abi -I. -idirafter $(ABI_CUDA_INCLUDE)))
+endif
 $(eval $(call test_program,silent,tests/system,silent.c))
 
 $(eval $(call test_program,fold_compare,tests/system,fold_compare.c,graph common,$(GRAPH_LINK)))

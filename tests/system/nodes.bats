@@ -79,6 +79,23 @@ replayed() { # ASSISTANTS INT32-OF-ITERATION-1 PROGRAM...
     nothing_left
 }
 
+# Each node knows its own ranks' only.
+@test "NVTX ranges on two nodes: the iterations of one" {
+    local program=("$PRISM_BUILD/test/ranges" validates 7 named) other
+    run_prism run --emulate=4 --gpus-per-node=2 --sandbox=0 --trace=one --phase=capture -- "${program[@]}"
+    [ "$status" -eq 0 ] || { echo "$errors"; false; }
+    capture_on_two 4
+    node 1 "${program[@]}"
+    other=$started
+    node 0 "${program[@]}"
+    wait "$started" || { cat ./*.err; false; }
+    wait "$other"
+    grep -q "7 iterations (by the program's NVTX ranges)" 0.err
+    "$PRISM_BUILD/test/fold_compare" one/graph.bin two/graph.bin
+    grep -q '"iterations": 7' two/trace.json
+    nothing_left
+}
+
 @test "a node that is lost in capture: no graph.bin, an incomplete trace" {
     local first rank
     capture_on_two 4
