@@ -180,6 +180,18 @@ void link_destroy(struct link *l)
     free(l);
 }
 
+/* At once where nothing else waits to leave, and the event loop need not come round first: it may be at something that takes seconds. What is
+ * left over, or refused, is the loop's. Returns what has left. The channel is locked. */
+static size_t send_now(struct bufferevent *channel, const struct bytes *header, const struct bytes *body)
+{
+    struct iovec parts[] = {{header->data, header->len}, {body->data, body->len}};
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = body->len ? 2 : 1};
+    if (evbuffer_get_length(bufferevent_get_output(channel)))
+        return 0;
+    ssize_t n = sendmsg(bufferevent_getfd(channel), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    return n > 0 ? (size_t)n : 0;
+}
+
 static void put(struct link *l, uint32_t node, enum link_type type, const struct bytes *body)
 {
     struct bytes header = {0};
@@ -187,8 +199,12 @@ static void put(struct link *l, uint32_t node, enum link_type type, const struct
     bytes_put_u64(&header, body->len);
     struct bufferevent *channel = l->peers[node].channel;
     bufferevent_lock(channel);
-    bufferevent_write(channel, header.data, header.len);
-    bufferevent_write(channel, body->data, body->len);
+    size_t n = send_now(channel, &header, body);
+    if (n < header.len)
+        bufferevent_write(channel, header.data + n, header.len - n);
+    size_t of_body = n > header.len ? n - header.len : 0;
+    if (of_body < body->len)
+        bufferevent_write(channel, body->data + of_body, body->len - of_body);
     bufferevent_unlock(channel);
     bytes_free(&header);
 }
