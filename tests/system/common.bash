@@ -12,7 +12,7 @@ common_setup() {
     cd "$BATS_TEST_TMPDIR" || return 1
     local name
     for name in $(compgen -e | grep -E '^(PRISM_|SLURM_|SOFTGPU_|RANK$|WORLD_SIZE$|LOCAL_RANK$|MASTER_)'); do
-        case $name in PRISM_BUILD | PRISM_SOURCE) ;; *) unset "$name" ;; esac
+        case $name in PRISM_BUILD | PRISM_SOURCE | PRISM_TEST_PYTHONS) ;; *) unset "$name" ;; esac
     done
     export LD_LIBRARY_PATH=$PRISM_BUILD/lib/softgpu
     export SOFTGPU_DIR=$BATS_TEST_TMPDIR/softgpu SOFTGPU_TIME_SCALE=0.05
