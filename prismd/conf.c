@@ -191,6 +191,7 @@ static int read_choices(struct conf *c, struct prism_error *err)
         get_choice("PRISM_SWITCHING", switchings, &switching, err))
         return -1;
     c->phase = (enum conf_phase)phase;
+    c->iteration_range = get("PRISM_ITERATION_RANGE");
     c->payload = get("PRISM_PAYLOAD") ? (enum trace_payload)(TRACE_PAYLOAD_FULL + payload) : TRACE_PAYLOAD_UNSAID;
     c->switching = (enum conf_switching)switching;
     c->on_divergence = (enum conf_divergence)divergence;

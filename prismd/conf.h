@@ -50,6 +50,7 @@ struct conf {
     bool scratch;           /* PRISM_SCRATCH: phases run in copies of the working directory (scratch.h) */
     bool is_step;           /* PRISM_STEP_ID is set: a step of a Slurm job, which may be no emulation after all (tasks.h) */
     bool trace_is_default;  /* PRISM_TRACE_DEFAULT: not the user's choice */
+    const char *iteration_range; /* PRISM_ITERATION_RANGE: the NVTX range that is an iteration (graph/marks.h), or NULL */
     char *node_base;        /* PRISM_NODE_BASE: names of logical nodes (common/names.h), or NULL: the machine's own */
     uint32_t node_count;    /* PRISM_NODE_COUNT: nodes that have such names; a step may use fewer */
     uint32_t nodes, node;   /* PRISM_NODES, PRISM_NODE_ID */

@@ -238,6 +238,9 @@ static int finish_capture(struct daemon *d, struct prism_error *err)
     if (trace_folder_write_graph(d, err) || trace_folder_write_store(d, err) || pmix_save(d->conf->trace, err) ||
         switching_save(d->conf->trace, err) || folding_spread_save(d->conf, err) || trace_manifest_write(d->conf->trace, &lead.manifest, err))
         return -1;
+    if (d->conf->iteration_range && !found)
+        log_warn("PRISM_ITERATION_RANGE=%s: ranks have no such NVTX ranges that are one piece of work on all of them; iterations are what repeats",
+                 d->conf->iteration_range);
     log_info("captured %u ranks: %llu groups of operations, %u iterations%s, %u classes of ranks", d->graph->world, (unsigned long long)count_groups(d->graph),
              lead.manifest.iterations, found ? " (by the program's NVTX ranges)" : "", d->graph->nclasses);
     return 0;
@@ -268,12 +271,15 @@ static int capture(struct daemon *d)
     struct prism_error err = {0};
     int64_t began = clock_now_ns();
     uint32_t n, *all = folding_live(d->conf, &n);
+    char path[PATH_MAX];
+    path_in_trace(d, "trace.json", path);
+    bool another = !access(path, F_OK);
     manifest_fill(d->conf, &lead.manifest);
     /* Incomplete until it is complete: whatever happens, the folder never looks whole before. */
     int rc = trace_manifest_write(d->conf->trace, &lead.manifest, &err);
     if (rc)
         daemon_fail(d, err.code, "%s", err.text);
-    else
+    else if (another) /* other files of the same names are not ours */
         trace_forget(d->conf->trace);
     switching_begin();
     folding_tell_capture(d->conf, n);
@@ -314,13 +320,30 @@ static int run_slices(struct daemon *d, const struct slices *s, enum msg_transpo
     return rc;
 }
 
-/* What calibration replaces is not of the manifest any more: whatever happens, the folder never looks calibrated, or damaged, before
- * it is. */
-static int begin_calibration(struct daemon *d, struct prism_error *err)
+/* Files are about to be replaced: whatever happens, the folder never looks calibrated, or damaged, before they are. */
+static int no_longer_calibrated(struct daemon *d, struct prism_error *err)
 {
     bool was = lead.manifest.calibrated;
     lead.manifest.calibrated = false;
     return was ? trace_manifest_write(d->conf->trace, &lead.manifest, err) : 0;
+}
+
+/* Where there is none, followers read what is measured here in the trace's folder. */
+static int find_network(struct daemon *d, struct prism_error *err)
+{
+    return !network_load(d, err) ? 0 : no_longer_calibrated(d, err) || network_measure(d, err) ? -1 : 0;
+}
+
+/* What an earlier calibration left is whole until this one has all that it needs. */
+static int keep_calibration(struct daemon *d, const struct durations *durations, struct prism_error *err)
+{
+    if (no_longer_calibrated(d, err))
+        return -1;
+    trace_folder_forget_durations(d);
+    if (network_keep(d, err) || trace_folder_write_graph(d, err) || trace_folder_keep_durations(d, durations, err))
+        return -1;
+    lead.manifest.calibrated = true;
+    return trace_manifest_write(d->conf->trace, &lead.manifest, err);
 }
 
 static int calibrate(struct daemon *d)
@@ -329,21 +352,18 @@ static int calibrate(struct daemon *d)
     struct slices s = {0};
     struct results r = {0};
     int64_t began = clock_now_ns();
-    if (begin_calibration(d, &err) || (network_load(d, &err) && network_measure(d, &err)) || network_keep(d, &err))
+    if (find_network(d, &err))
         return daemon_fail(d, err.code, "%s", err.text);
     uint32_t beside = assist_slice(d->conf);
     slices_plan(&s, d->graph, d->conf->fold, beside ? beside : d->conf->ndevices * d->conf->nodes, d->conf->slices, d->conf->sandbox,
                 d->conf->nsandbox);
     log_info("calibrating %u of %u ranks in %u slice%s", s.first[s.n], d->conf->world, s.n, s.n == 1 ? "" : "s");
-    trace_folder_forget_durations(d);
     lead.report.calibrated_by = beside ? TRANSPORT_NCCL : TRANSPORT_PACED;
     int rc = run_slices(d, &s, lead.report.calibrated_by, &r);
     lead.report.slices = s.n;
     lead.report.calibrated_ranks = s.first[s.n];
     slices_clear(&s);
-    lead.manifest.calibrated = !rc;
-    if (!rc && (trace_folder_write_graph(d, &err) || trace_folder_keep_durations(d, r.durations, &err) ||
-                trace_manifest_write(d->conf->trace, &lead.manifest, &err)))
+    if (!rc && keep_calibration(d, r.durations, &err))
         rc = daemon_fail(d, err.code, "%s", err.text);
     results_clear(&r);
     lead.report.calibrate_seconds = (double)(clock_now_ns() - began) / 1e9;
@@ -364,7 +384,7 @@ static int emulate(struct daemon *d)
     lead.report.transport = transport;
     results_sort(&r);
     struct prediction predicted = {0};
-    struct durations *measured = trace_folder_load_durations(d);
+    struct durations *measured = trace_folder_load_durations(d, NULL);
     predict(d->graph, d->network, measured, d->conf->sandbox[0], &predicted);
     lead.report.measured_durations = durations_count(measured);
     durations_destroy(measured);

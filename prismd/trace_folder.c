@@ -105,12 +105,11 @@ int trace_folder_keep_durations(const struct daemon *d, const struct durations *
     return durations_count(all) ? durations_save(all, path, err) : 0;
 }
 
-struct durations *trace_folder_load_durations(const struct daemon *d)
+struct durations *trace_folder_load_durations(const struct daemon *d, struct prism_error *err)
 {
     char path[PATH_MAX];
-    struct prism_error err = {0};
     path_in_trace(d, "durations.json", path);
-    return durations_load(path, &err);
+    return durations_load(path, err);
 }
 
 /* ---- Payloads ---- */
@@ -119,7 +118,7 @@ void trace_folder_remove_payloads(const struct daemon *d)
 {
     char pattern[PATH_MAX];
     glob_t found;
-    path_in_trace(d, "payload-*", pattern);
+    path_in_trace(d, "payload-[0-9]*", pattern);
     if (!glob(pattern, GLOB_NOSORT, NULL, &found))
         for (size_t i = 0; i < found.gl_pathc; i++)
             unlink(found.gl_pathv[i]);

@@ -25,7 +25,7 @@ int trace_folder_replay_store(struct daemon *d, const uint32_t *live, uint32_t n
 void trace_folder_forget_durations(const struct daemon *d);
 int trace_folder_keep_durations(const struct daemon *d, const struct durations *all, struct prism_error *err);
 /* NULL: damaged, which the phase that ran before has found. */
-struct durations *trace_folder_load_durations(const struct daemon *d);
+struct durations *trace_folder_load_durations(const struct daemon *d, struct prism_error *err);
 
 /* Payloads of a capture that failed, maybe with a node that could not clean up any more. */
 void trace_folder_remove_payloads(const struct daemon *d);

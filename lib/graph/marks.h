@@ -3,16 +3,11 @@
  * A mark is the beginning or the end of a range in one of a rank's host threads, and lies between two nodes of the rank. Names are
  * hashes. The same name is the same kind of range on all ranks.
  *
- * Which range is the iteration: ranges of a name (with those of all names that have as many) must hold at least half of the groups of
- * operations; every rank that communicates must have as many of it, two at least, and communicate in each; and every member of a
- * communicator must have done as many collectives on it at the beginning of each. Of several names the one with the fewest ranges is the
- * outermost, and taken; of as many the one that begins first. So where no range goes round an iteration, but "forward", "backward" and "step"
- * follow each other in it, it is from "forward" to "forward". Ranges of equal names need not be alike: what differs (a validation in every
- * third, another number of micro-batches) is what periodicity cannot tell.
- *
- * Periodicity stands against it where it has found iterations that hold three quarters of the groups or more and are fewer, so larger,
- * than the ranges: the program may name micro-batches or layers only. Then the ranges are iterations only if the host waits for the device
- * and the largest communicator that the rank has made is used in most of them, on every rank.
+ * Which range is the iteration is for the user to say (PRISM_ITERATION_RANGE): programs and their libraries name micro-batches, layers and epochs,
+ * too, and which is which cannot be told from the operations. That name is it if every rank that communicates has as many of it, two at least,
+ * and communicates in each, and if every member of a communicator has done as many collectives on it at the beginning of each. Ranges need
+ * not be alike: what differs (a validation in every third, another number of micro-batches) is what periodicity cannot tell. Where
+ * parts follow each other, "forward", "backward" and "step", the iteration is from "forward" to "forward", if that is the name.
  *
  * Bounds are those of graph_find_iterations: right after the last COMM node before the beginning of a range. The last iteration ends with its ranges
  * where no group lies between one iteration's ranges and the next; else it is as long as the one before, where its groups are like
@@ -46,12 +41,12 @@ void graph_marks_put(const struct graph_marks *m, struct bytes *out);
 /* NULL: malformed (b->bad is set). */
 struct graph_marks *graph_marks_take(struct bytes_reader *b, uint32_t world);
 
-/* After graph_find_iterations: where marks tell the iterations, they replace what it found. True: they do. ended_after: 0, or the number of
- * iterations after which the program was ended from outside; then there must be as many whole ones, each followed by another. m may be NULL. */
-bool graph_find_marked_iterations(struct graph *g, const struct graph_marks *m, uint32_t ended_after);
+/* After graph_find_iterations: where marks tell the iterations, they replace what it found. True: they do. only: the hash of the name that the
+ * user gave (common/range_name.h), 0 = none: false. ended_after: 0, or the number of iterations after which the program was ended from outside;
+ * then there must be as many whole ones, each followed by another. m may be NULL. */
+bool graph_find_marked_iterations(struct graph *g, const struct graph_marks *m, uint64_t only, uint32_t ended_after);
 
-/* As graph_count_iterations, by the rank's own marks: ranges that are followed by another of their name, if they hold half of the groups so far,
- * and in most of them the host waits for the device and the largest communicator that the rank has made is used. 0: not to be told. */
-uint32_t graph_count_marked_iterations(const struct graph *g, const struct graph_marks *m, uint32_t rank, uint32_t nodes);
+/* As graph_count_iterations, by the rank's own marks: ranges of that name that are followed by another. 0: none yet, or no name was given. */
+uint32_t graph_count_marked_iterations(const struct graph_marks *m, uint32_t rank, uint64_t only, uint32_t nodes);
 
 #endif

@@ -4,7 +4,6 @@
 
 #include "common/array.h"
 #include "graph/feeds.h"
-#include "graph/iterations.h"
 #include "graph/marks_private.h"
 #include "graph/structure.h"
 
@@ -38,7 +37,6 @@ struct attempt {
     uint32_t *bounds;   /* by rank n + 1 numbers of COMM nodes in front */
     uint32_t *repeated; /* by rank: where the last ends if it is as long as the one before and like it; 0 = it is not */
     uint64_t *between;  /* by iteration: COMM nodes behind its ranges, of all ranks */
-    uint64_t all, held, spanned;
 };
 
 /* ---- A rank ---- */
@@ -76,36 +74,6 @@ static bool communicates(const struct graph_rank *r)
         if (r->nodes[i].kind == GRAPH_COMM)
             return true;
     return false;
-}
-
-/* ---- Whole iterations, or parts of them ---- */
-
-/* In most ranges of the name (each up to the next) the host waits for the device, and the largest communicator is used. */
-static bool is_whole(const struct graph *g, const struct graph_rank *r, const struct rank_marks *m, uint64_t name, uint32_t nodes)
-{
-    uint32_t n = 0, synced = 0, largest = 0, from = 0;
-    bool begun = false;
-    for (uint32_t i = 0; i < m->n && m->marks[i].position <= nodes; i++) {
-        uint32_t at = m->marks[i].position;
-        if (m->marks[i].name != name || m->marks[i].kind != GRAPH_MARK_PUSH)
-            continue;
-        if (begun) {
-            n++;
-            synced += iterations_have_sync(r, from, at);
-            largest += iterations_use_largest_comm(g, r, from, at);
-        }
-        begun = true;
-        from = at;
-    }
-    return 2 * synced > n && 2 * largest > n;
-}
-
-static bool is_whole_everywhere(const struct graph *g, const struct graph_marks *m, uint64_t name)
-{
-    for (uint32_t i = 0; i < g->world; i++)
-        if (communicates(&g->ranks[i]) && !is_whole(g, &g->ranks[i], &m->ranks[i], name, g->ranks[i].nnodes))
-            return false;
-    return true;
 }
 
 /* ---- Names ---- */
@@ -180,7 +148,7 @@ static bool ends_alike(const struct attempt *a, const struct graph_rank *r, cons
 /* The bounds of a rank's iterations, and what lies in the ranges and between them. False: there is one without communication. */
 static bool read_rank(struct attempt *a, uint32_t rank, const struct rank_marks *m, const struct sight *s)
 {
-    uint32_t *bounds = a->bounds + (size_t)rank * (a->n + 1), k = 0, open = 0, since = 0, closed = 0, end = s->n;
+    uint32_t *bounds = a->bounds + (size_t)rank * (a->n + 1), k = 0, open = 0, closed = 0, end = s->n;
     for (uint32_t i = 0; i < m->n; i++) {
         const struct mark *mark = &m->marks[i];
         uint32_t at = s->front[i];
@@ -195,18 +163,13 @@ static bool read_rank(struct attempt *a, uint32_t rank, const struct rank_marks 
         }
         if (!is_of_family(a, mark->name))
             continue;
-        if (mark->kind == GRAPH_MARK_PUSH && !open++)
-            since = at;
-        if (mark->kind == GRAPH_MARK_POP && open && !--open) {
-            a->held += at - since;
+        if (mark->kind == GRAPH_MARK_PUSH)
+            open++;
+        else if (open && !--open)
             closed = at;
-        }
     }
     if (k < a->n)
         return false;
-    a->held += open ? end - since : 0;
-    a->all += end;
-    a->spanned += bounds[a->n - 1 + a->ended] - bounds[0];
     if (!a->ended)
         bounds[a->n] = open || closed < bounds[a->n - 1] ? end : closed;
     for (uint32_t i = 0; i < a->n; i++)
@@ -229,19 +192,6 @@ static bool read_all(struct attempt *a)
         look_away(&s);
     }
     return sound;
-}
-
-/* The ranges hold most of what there is, and do not leave out a part of each iteration (the forward pass, say, where "backward" is
- * all that is named). */
-static bool holds_most(const struct attempt *a)
-{
-    uint64_t outside = 0;
-    bool each = true;
-    for (uint32_t i = 0; i < a->n - !a->ended; i++) {
-        outside += a->between[i];
-        each &= a->between[i] > 0;
-    }
-    return 2 * a->held >= a->all && !(each && 4 * outside > a->spanned);
 }
 
 static void choose_ends(struct attempt *a)
@@ -319,7 +269,7 @@ static bool try_name(struct graph *g, const struct graph_marks *m, const struct 
     a.bounds = zeros((size_t)g->world * (a.n + 1));
     a.repeated = zeros(g->world);
     a.between = array_zeros(a.n, sizeof *a.between);
-    bool found = read_all(&a) && holds_most(&a);
+    bool found = read_all(&a);
     if (found) {
         choose_ends(&a);
         found = agree(&a);
@@ -332,23 +282,7 @@ static bool try_name(struct graph *g, const struct graph_marks *m, const struct 
     return found;
 }
 
-/* ---- All names ---- */
-
-/* How many iterations periodicity has found, if they hold most of the communication; else 0. */
-static uint32_t periods(const struct graph *g, uint32_t least)
-{
-    uint64_t all = 0, held = 0;
-    uint32_t n = g->world ? g->ranks[0].niterations : 0;
-    for (uint32_t i = 0; i < g->world; i++) {
-        const struct graph_rank *r = &g->ranks[i];
-        for (uint32_t k = 0; k < r->nnodes; k++) {
-            bool comm = r->nodes[k].kind == GRAPH_COMM;
-            all += comm;
-            held += comm && k >= r->iterations[0] && k < r->iterations[n];
-        }
-    }
-    return n >= least && 4 * held >= 3 * all ? n : 0;
-}
+/* ---- The name ---- */
 
 /* Names that every rank that communicates has. False: some rank's marks are not known. */
 static bool common_names(const struct graph *g, const struct graph_marks *m, bool ended, struct names *names)
@@ -368,69 +302,28 @@ static bool common_names(const struct graph *g, const struct graph_marks *m, boo
     return !first;
 }
 
-bool graph_find_marked_iterations(struct graph *g, const struct graph_marks *m, uint32_t ended_after)
+bool graph_find_marked_iterations(struct graph *g, const struct graph_marks *m, uint64_t only, uint32_t ended_after)
 {
-    bool ended = ended_after, found = false;
-    uint32_t least = ended_after > 2 ? ended_after : 2, done = 0;
-    if (!m || m->world != g->world)
+    bool ended = ended_after;
+    uint32_t least = (ended_after > 2 ? ended_after : 2) + ended;
+    if (!m || !only || m->world != g->world)
         return false;
     struct names *names = array_zeros(1, sizeof *names);
-    uint32_t most = 0;
-    if (common_names(g, m, ended, names))
-        most = periods(g, least);
-    else
-        names->n = 0;
-    for (uint32_t last = least + ended; names->n && !found; last = done + 1) {
-        done = UINT32_MAX;
-        for (uint32_t i = 0; i < names->n; i++) /* the fewest of those not tried */
-            if (names->of[i].everywhere && names->of[i].pushes >= last && names->of[i].pushes < done)
-                done = names->of[i].pushes;
-        if (done == UINT32_MAX)
-            break;
-        for (uint32_t i = 0; i < names->n && !found; i++)
-            if (names->of[i].everywhere && names->of[i].pushes == done &&
-                (!most || done - ended <= most || is_whole_everywhere(g, m, names->of[i].name)))
-                found = try_name(g, m, names, &names->of[i], ended);
-    }
+    const struct name *name = common_names(g, m, ended, names) ? find_name(names, only) : NULL;
+    bool found = name && name->everywhere && name->pushes >= least && try_name(g, m, names, name, ended);
     free(names);
     return found;
 }
 
 /* ---- While the program runs ---- */
 
-static uint32_t count_name(const struct rank_marks *m, const struct sight *s, uint64_t name, uint32_t nodes)
+uint32_t graph_count_marked_iterations(const struct graph_marks *m, uint32_t rank, uint64_t only, uint32_t nodes)
 {
-    uint32_t n = 0, open = 0, since = 0, held = 0;
-    for (uint32_t i = 0; i < m->n && m->marks[i].position <= nodes; i++) {
-        if (m->marks[i].name != name)
-            continue;
-        if (m->marks[i].kind == GRAPH_MARK_PUSH) {
-            n++;
-            since = open++ ? since : s->front[i];
-        } else if (open && !--open) {
-            held += s->front[i] - since;
-        }
-    }
-    return n >= 2 && 2 * (held + (open ? s->n - since : 0)) >= s->n ? n - 1 : 0;
-}
-
-uint32_t graph_count_marked_iterations(const struct graph *g, const struct graph_marks *m, uint32_t rank, uint32_t nodes)
-{
-    if (!m || rank >= m->world || rank >= g->world || !m->ranks[rank].n)
+    uint32_t n = 0;
+    if (!m || !only || rank >= m->world)
         return 0;
-    const struct graph_rank *r = &g->ranks[rank];
     const struct rank_marks *marks = &m->ranks[rank];
-    nodes = nodes < r->nnodes ? nodes : r->nnodes;
-    struct names *names = array_zeros(1, sizeof *names);
-    struct sight s = look(r, marks, nodes);
-    uint32_t fewest = 0;
-    read_names(marks, nodes, names);
-    for (uint32_t i = 0; i < names->n && s.n; i++) {
-        uint32_t n = count_name(marks, &s, names->of[i].name, nodes);
-        if (n && (!fewest || n < fewest) && is_whole(g, r, marks, names->of[i].name, nodes))
-            fewest = n;
-    }
-    look_away(&s);
-    free(names);
-    return fewest;
+    for (uint32_t i = 0; i < marks->n && marks->marks[i].position <= nodes; i++)
+        n += marks->marks[i].name == only && marks->marks[i].kind == GRAPH_MARK_PUSH;
+    return n ? n - 1 : 0;
 }

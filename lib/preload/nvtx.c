@@ -1,45 +1,23 @@
 /* nvtx.c - the library as NVTX's injection library: prismd names it in NVTX_INJECTION64_PATH, and a program's first range calls here.
  *
- * Names and domains are told apart by 64-bit hashes, which are the handles too. Digits count as one sign, however many: "step 9" and
- * "step 10" are one name.
+ * Names and domains are told apart by 64-bit hashes (common/range_name.h), which are the handles too.
  */
 #include <nvtx.h>
 
+#include "common/range_name.h"
 #include "preload/nodes/marks.h"
 #include "preload/preload.h"
 
 PRISM_EXPORT int InitializeInjectionNvtx2(NvtxGetExportTableFunc_t get_table);
 
-#define FNV_BASIS 0xcbf29ce484222325u
-#define FNV_PRIME 0x100000001b3u
-
-static uint64_t add_letter(uint64_t hash, uint32_t letter, bool *in_number)
-{
-    bool digit = letter >= '0' && letter <= '9', again = digit && *in_number;
-    *in_number = digit;
-    return again ? hash : (hash ^ (digit ? '0' : letter)) * FNV_PRIME;
-}
-
-/* 0: no name. */
-static uint64_t hash_ascii(const char *text)
-{
-    uint64_t hash = FNV_BASIS;
-    bool in_number = false;
-    if (!text || !*text)
-        return 0;
-    for (; *text; text++)
-        hash = add_letter(hash, (uint8_t)*text, &in_number);
-    return hash | 1;
-}
-
 static uint64_t hash_wide(const wchar_t *text)
 {
-    uint64_t hash = FNV_BASIS;
+    uint64_t hash = RANGE_NAME_BASIS;
     bool in_number = false;
     if (!text || !*text)
         return 0;
     for (; *text; text++)
-        hash = add_letter(hash, (uint32_t)*text, &in_number);
+        hash = range_name_letter(hash, (uint32_t)*text, &in_number);
     return hash | 1;
 }
 
@@ -49,7 +27,7 @@ static uint64_t name_of(const nvtxEventAttributes_t *a)
         return 0;
     switch (a->messageType) {
     case NVTX_MESSAGE_TYPE_ASCII:
-        return hash_ascii(a->message.ascii);
+        return range_name(a->message.ascii);
     case NVTX_MESSAGE_TYPE_UNICODE:
         return hash_wide(a->message.unicode);
     case NVTX_MESSAGE_TYPE_REGISTERED:
@@ -66,7 +44,7 @@ static int push_ex(const nvtxEventAttributes_t *attributes)
 
 static int push_ascii(const char *message)
 {
-    return marks_push(hash_ascii(message));
+    return marks_push(range_name(message));
 }
 
 static int push_wide(const wchar_t *message)
@@ -90,7 +68,7 @@ static int domain_pop(nvtxDomainHandle_t domain)
 static nvtxStringHandle_t register_ascii(nvtxDomainHandle_t domain, const char *string)
 {
     (void)domain;
-    return (nvtxStringHandle_t)(uintptr_t)hash_ascii(string);
+    return (nvtxStringHandle_t)(uintptr_t)range_name(string);
 }
 
 static nvtxStringHandle_t register_wide(nvtxDomainHandle_t domain, const wchar_t *string)
@@ -101,7 +79,7 @@ static nvtxStringHandle_t register_wide(nvtxDomainHandle_t domain, const wchar_t
 
 static nvtxDomainHandle_t create_ascii(const char *name)
 {
-    return (nvtxDomainHandle_t)(uintptr_t)hash_ascii(name);
+    return (nvtxDomainHandle_t)(uintptr_t)range_name(name);
 }
 
 static nvtxDomainHandle_t create_wide(const wchar_t *name)

@@ -115,7 +115,7 @@ static const char *way_out(const char *name)
         return "another network is given with --network=FILE (prismd: --prism-network=FILE), and calibrating again with one "
                "makes the trace whole";
     if (!strcmp(name, "durations.json"))
-        return "calibrate again (--phase=calibrate)";
+        return "calibrate again (--phase=calibrate; with srun --prism-phase=calibrate)";
     return "capture again, or name another trace";
 }
 
@@ -145,6 +145,8 @@ static int check_file(const char *dir, const struct trace_file *f, unsigned how,
     struct trace_file now = *f;
     if (sum_file(dir, &now, err))
         return -1;
+    if (errno == ENOENT)
+        return refuse(dir, f->name, "is missing, and trace.json names it", err);
     if (now.sum == f->sum && now.bytes == f->bytes)
         return 0;
     snprintf(what, sizeof what, "has the checksum %016llx and had %016llx when trace.json was written: it was damaged or edited",
@@ -222,12 +224,23 @@ int trace_check(const char *dir, const struct trace_manifest *m, const struct tr
     /* Of a capture that did not end well nobody has looked for iterations. */
     if (m->complete && g->iterations != TRACE_ITERATIONS_UNKNOWN && compare(dir, "iterations", m->iterations, g->iterations, err))
         return -1;
-    if (m->complete && check_nodes(dir, m->nodes, err))
+    bool old_synth = m->version < 3 && !m->nodes; /* it left such files of a capture where they were */
+    if (m->complete && !old_synth && check_nodes(dir, m->nodes, err))
         return -1;
     return m->version >= 3 ? check_files(dir, m, how, err) : 0;
 }
 
 /* ---- A new trace where another was ---- */
+
+/* payload-NODE.idx or .dat, or one of these half written (common/file.h). */
+static bool is_payload(const char *name)
+{
+    uint32_t node;
+    int end = 0;
+    if (sscanf(name, "payload-%u%n", &node, &end) != 1 || !strchr("0123456789", name[8]))
+        return false;
+    return !strcmp(name + end, ".idx") || !strcmp(name + end, ".dat") || !strncmp(name + end, ".idx.tmp", 8) || !strncmp(name + end, ".dat.tmp", 8);
+}
 
 static bool is_of_a_trace(const char *name)
 {
@@ -235,7 +248,7 @@ static bool is_of_a_trace(const char *name)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strcmp(name, names[i]))
             return true;
-    return !strncmp(name, "payload-", 8) || (find_known(name) && strcmp(name, "network.json"));
+    return is_payload(name) || (find_known(name) && strcmp(name, "network.json"));
 }
 
 void trace_forget(const char *dir)

@@ -127,7 +127,7 @@ static const struct range {
     RANGE(world, 1, TRACE_WORLD_MAX),
     RANGE(gpus_per_node, 1, TRACE_GPUS_PER_NODE_MAX),
     RANGE(nodes, 0, TRACE_NODES_MAX), /* 0: of prism synth */
-    RANGE(iterations, 0, UINT32_MAX),
+    RANGE(iterations, 0, INT32_MAX),
 };
 #define RANGES (sizeof ranges / sizeof *ranges)
 
@@ -408,7 +408,7 @@ static void manifest_from_json(struct reading *r, struct trace_manifest *m)
 
 static int damaged(const char *path, const char *what, struct prism_error *err)
 {
-    return prism_error_set(err, PRISM_EXIT_TRACE, "%s is damaged (%s); capture again (--prism-phase=capture), or name another trace",
+    return prism_error_set(err, PRISM_EXIT_TRACE, "%s is damaged (%s); capture again (--phase=capture; with srun --prism-phase=capture), or name another trace",
                            path, what);
 }
 
@@ -434,7 +434,7 @@ int trace_manifest_parse(const char *path, const void *data, size_t len, struct 
     else if (version < 1 || version > TRACE_VERSION)
         rc = prism_error_set(
             err, PRISM_EXIT_TRACE,
-            "%s is of trace version %lld, this Prism reads versions 1 to %d; capture again (--prism-phase=capture), or use the Prism "
+            "%s is of trace version %lld, this Prism reads versions 1 to %d; capture again (--phase=capture; with srun --prism-phase=capture), or use the Prism "
             "that made it",
             path, (long long)version, TRACE_VERSION);
     else if (!has_right_sum(json, version, data, len))

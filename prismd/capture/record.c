@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "common/range_name.h"
 #include "graph/recorder.h"
 
 static struct graph_recorder *recorder; /* of capture */
@@ -56,15 +57,15 @@ int record_find_iterations(struct daemon *d, uint32_t ended_after, struct prism_
 {
     if (graph_find_iterations(d->graph, err))
         return -1;
-    int marked = graph_find_marked_iterations(d->graph, marks, ended_after);
+    int marked = graph_find_marked_iterations(d->graph, marks, range_name(d->conf->iteration_range), ended_after);
     forget_marks();
     return marked;
 }
 
 uint32_t record_count_iterations(const struct daemon *d, uint32_t rank, uint32_t nodes)
 {
-    uint32_t n = graph_count_marked_iterations(d->graph, marks, rank, nodes);
-    return n ? n : graph_count_iterations(d->graph, rank, nodes);
+    uint32_t n = graph_count_marked_iterations(marks, rank, range_name(d->conf->iteration_range), nodes);
+    return d->conf->iteration_range ? n : graph_count_iterations(d->graph, rank, nodes);
 }
 
 int record_node(struct daemon *d, struct rank *r, const struct msg_node *m, const struct group *g)

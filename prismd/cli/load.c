@@ -40,7 +40,9 @@ int cli_load_trace(const char *dir, const char *network, struct trace_manifest *
     if (trace_manifest_read(dir, manifest, err) != 0)
         return -1;
     snprintf(path, sizeof(path), "%s/graph.bin", dir);
-    if (file_read(path, GRAPH_LIMIT, &data, err) == 0)
+    if (!manifest->complete && access(path, F_OK) != 0)
+        prism_error_set(err, PRISM_EXIT_TRACE, "trace %s is incomplete: its capture did not come to its end; capture again", dir);
+    else if (file_read(path, GRAPH_LIMIT, &data, err) == 0)
         *graph = graph_read(data.data, data.len, err);
     bytes_free(&data);
     struct trace_graph facts = { 0 };

@@ -125,8 +125,9 @@ static int write_trace(const char *dir, const struct synth_job *job, const struc
     struct c10d_log *store = c10d_log_create();
     graph_write(graph, &data);
     int rc = file_make_dirs(dir, 0755, err) != 0;
-    if (!rc)
-        trace_forget(dir); /* of a trace that was here before */
+    snprintf(path, sizeof(path), "%s/trace.json", dir);
+    if (!rc && unlink(path) == 0) /* there was a trace here before; other files of the same names are not ours */
+        trace_forget(dir);
     rc = rc || write_file(dir, "graph.bin", &data, err) != 0;
     bytes_clear(&data);
     c10d_log_encode(store, &data);

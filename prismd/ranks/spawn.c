@@ -43,7 +43,7 @@ static void drop_prism_variables(void)
         "PRISM_DEVICES_PER_NODE", "PRISM_LINK_SECONDS", "PRISM_PREFETCH", "PRISM_ASSISTANT_MEMORY",
         "PRISM_SWITCHING", "PRISM_HOST_POOL", "PRISM_SPILL", "PRISM_DEVICE_MEMORY", "PRISM_CONTEXT_BYTES", "PRISM_EVICTION_SEED", "PRISM_BALLAST",
         "PRISM_ACCOUNTING_SECONDS", "PRISM_STALL_SECONDS", "PRISM_PLUGIN_VERSION",
-        "PRISM_SCRATCH_BYTES", "PRISM_TASKS", "PRISM_CPUS_PER_TASK", "PRISM_TRACE_DEFAULT", "PRISM_NODE_BASE", "PRISM_NODE_COUNT", "PRISM_FILTERED",
+        "PRISM_ITERATION_RANGE", "PRISM_SCRATCH_BYTES", "PRISM_TASKS", "PRISM_CPUS_PER_TASK", "PRISM_TRACE_DEFAULT", "PRISM_NODE_BASE", "PRISM_NODE_COUNT", "PRISM_FILTERED",
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         unsetenv(names[i]);
@@ -143,19 +143,20 @@ static void set_devices(const struct rank *r)
         set_number("SLURM_GPUS_ON_NODE", all);
 }
 
-/* In capture the program's NVTX ranges are told to the library, unless the user has a tool of his own for them. The value is in the environment
+/* In capture the program's NVTX ranges are told to the library if the user has named one, unless he has a tool of his own for them. The value is in the environment
  * that later phases take from the trace. */
 static void set_injection(const struct rank *r, const char *library)
 {
     static const char name[] = "NVTX_INJECTION64_PATH";
     const char *before = getenv(name), *base = before ? strrchr(before, '/') : NULL;
+    const struct conf *c = r->daemon->conf;
     bool ours = before && (!strcmp(base ? base + 1 : before, "libprism.so") || !strncmp(before, "/proc/self/fd/", 14));
     if (before && !ours) {
-        if (r->daemon->phase == PHASE_CAPTURE && !(r->number % r->daemon->conf->gpus_per_node))
-            log_debug("%s is set: NVTX ranges are not looked at", name);
+        if (r->daemon->phase == PHASE_CAPTURE && c->iteration_range && !(r->number % c->gpus_per_node))
+            log_warn("%s is set: ranges are not told to Prism, and PRISM_ITERATION_RANGE=%s is without effect", name, c->iteration_range);
         return;
     }
-    if (r->daemon->phase == PHASE_CAPTURE)
+    if (r->daemon->phase == PHASE_CAPTURE && c->iteration_range)
         setenv(name, library, 1);
     else
         unsetenv(name);

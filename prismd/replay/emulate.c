@@ -533,7 +533,7 @@ int emulate_begin(struct daemon *d, const uint32_t *live, uint32_t nlive, struct
     duration_model_init(&em.context.model, d->graph, d->network);
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/durations.json", d->conf->trace);
-    if (!(em.durations = durations_load(path, err)))
+    if (!(em.durations = d->phase == PHASE_CALIBRATE ? durations_create() : durations_load(path, err))) /* calibration measures its own */
         return -1;
     em.context.model.measured = em.durations;
     if (!(em.delivery = delivery_create(d, live, nlive, err)) || begin_replay(d, live, nlive, err))

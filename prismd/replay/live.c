@@ -107,7 +107,7 @@ uint32_t live_iteration_of(const struct live *l, uint32_t position)
 {
     uint32_t low = 0, high = l->niterations; /* ends[low] <= position < ends[high] */
     if (position >= l->recorded)
-        return l->niterations + (position - l->recorded) / l->per_iteration;
+        return l->niterations + (position - l->ends[l->niterations]) / l->per_iteration;
     if (position >= l->ends[high])
         return high - 1;
     while (high - low > 1) {
@@ -126,7 +126,7 @@ static bool ends_iteration(const struct live *l, uint32_t position)
     if (position < l->first_position)
         return false;
     if (position >= l->recorded)
-        return (position + 1 - l->recorded) % l->per_iteration == 0;
+        return (position + 1 - l->ends[l->niterations]) % l->per_iteration == 0;
     return position + 1 == l->ends[live_iteration_of(l, position) + 1];
 }
 

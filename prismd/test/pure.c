@@ -250,7 +250,7 @@ static void live_counts_iterations_that_differ(void **state)
 {
     (void)state;
     static const uint32_t begins[] = {1, 2, 5, 7};
-    for (uint32_t teardown = 0; teardown <= 2; teardown += 2) {
+    for (uint32_t teardown = 0; teardown <= 2; teardown++) {
         struct graph *g = graph_create(1, 8);
         int32_t self = 0;
         graph_set_member(g, 0, 0, graph_add_comm(g, &self, 1), 0);
@@ -264,12 +264,13 @@ static void live_counts_iterations_that_differ(void **state)
             static const uint32_t of[] = {0, 0, 1, 1, 1, 2, 2};
             live_position_ended(l, i, (int64_t)(i + 1) * 1000000000);
             if (i)
-                assert_int_equal(live_iteration_of(l, i), i < 7 ? of[i] : i < 7 + teardown ? 2 : 3 + (i - 7 - teardown) / 2);
+                assert_int_equal(live_iteration_of(l, i), i < 7 ? of[i] : i < 7 + teardown ? 2 : 3 + (i - 7) / 2);
             if (i == 6 + teardown)
                 assert_int_equal(l->iterations, 3);
         }
         assert_int_equal(l->iterations, 5);
-        assert_true(l->seconds[0] == 1 && l->seconds[1] == 3 && l->seconds[2] == 2 && l->seconds[4] == 2);
+        for (int k = 0; k < 5; k++) /* one that goes on does not do the teardown: with one group of it the fourth is two all the same */
+            assert_true(l->seconds[k] == (k == 0 ? 1 : k == 1 ? 3 : k == 3 && teardown == 2 ? 4 : 2));
         live_destroy(l);
         graph_destroy(g);
     }

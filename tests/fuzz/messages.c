@@ -210,7 +210,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         record_count_iterations(&d, i, ranks[i]->nodes);
     capture_end(&d, !d.failure.code, NULL);
     if (!graph_find_iterations(d.graph, NULL))
-        graph_find_marked_iterations(d.graph, record_marks(), len % 3);
+        graph_find_marked_iterations(d.graph, record_marks(), 100, len % 3);
     free_rank(ranks[0]);
     free_rank(ranks[1]);
     graph_destroy(d.graph);

@@ -79,7 +79,7 @@ X
     printf x | dd of=trace/trace.json bs=1 seek=200 conv=notrunc status=none
     sha256sum trace/* 2>/dev/null >before || true
     looper_run auto 3 1
-    refused 65 'trace/trace.json is damaged (.*); capture again \(--prism-phase=capture\), or name another trace'
+    refused 65 'trace/trace.json is damaged (.*); capture again \(--phase=capture; with srun --prism-phase=capture\), or name another trace'
     sed "s/\"version\": 3/\"version\": 4/" whole.json >trace/trace.json
     looper_run auto 3 1
     refused 65 'trace version 4.*capture again'
@@ -111,23 +111,49 @@ X
     nothing_left
 }
 
-@test "a calibration that fails leaves a trace that is not calibrated, and not damaged" {
+@test "a calibration that fails leaves the one before it whole, and a trace without one without" {
     captured
-    # Another profile, so that network.json changes, and a rank that ends at once.
+    # Another profile, which network.json is until the end not, and a rank that ends at once.
     sed 's/"bandwidth_bytes_per_second": [0-9.e+]*/"bandwidth_bytes_per_second": 1e9/' trace/network.json >mine.json
+    local before
+    before=$(sha256sum trace/*.json trace/*.bin trace/*.log)
     echo 'crash 1 1' >fault
     PRISM_NETWORK=$PWD/mine.json looper_run calibrate 3 1
     [ "$status" -ne 0 ]
     rm fault
-    grep -q '"calibrated": false' trace/trace.json
+    [ "$(sha256sum trace/*.json trace/*.bin trace/*.log)" = "$before" ]
     run_prism verify trace
     [ "$status" -eq 0 ] || { echo "$errors"; return 1; }
     looper_run emulate 3 1
+    [ "$status" -eq 0 ] || { echo "$errors"; return 1; }
+    PRISM_NETWORK=$PWD/mine.json looper_run calibrate 3 1
+    [ "$status" -eq 0 ] || { echo "$errors"; return 1; }
+    grep -q '1e9\|1000000000' trace/network.json
+    looper_run capture 3 1
+    echo 'crash 1 1' >fault
+    looper_run calibrate 3 1
+    [ "$status" -ne 0 ]
+    rm fault
+    looper_run emulate 3 1
     refused 65 'not calibrated'
-    looper_run auto 3 1
-    [ "$status" -eq 0 ]
     run_prism verify trace
-    [ "$status" -eq 0 ]
+    [ "$status" -eq 0 ] || { echo "$errors"; return 1; }
+    nothing_left
+}
+
+@test "a folder that is no trace loses no file to a capture or to prism synth" {
+    local name names='payload-sizes.csv payload-notes.txt hang.json durations.json folding.json mine.txt'
+    mkdir trace
+    for name in $names; do echo mine >"trace/$name"; done
+    cp -r trace synthetic
+    printf 'layers = 1; layout = { dp = 2; };\nsteps = { forward = ( { compute_us = 1.0; } ); end = ( { op = "AllReduce"; group = "dp"; bytes = 8; } ); };\n' >job.conf
+    run_prism synth job.conf -o synthetic
+    [ "$status" -eq 0 ] || { echo "$errors"; return 1; }
+    for name in $names; do [ "$(cat "synthetic/$name")" = mine ]; done
+    rm trace/durations.json trace/folding.json # which a capture has itself
+    looper_run capture 3 1
+    [ "$status" -eq 0 ] || { echo "$errors"; return 1; }
+    for name in payload-sizes.csv payload-notes.txt mine.txt; do [ "$(cat "trace/$name")" = mine ]; done
     nothing_left
 }
 

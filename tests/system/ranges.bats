@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Iterations by the program's NVTX ranges, where periodicity cannot tell them.
+# Iterations by the program's NVTX ranges, where the user names one: what periodicity cannot tell.
 
 load common
 
@@ -10,7 +10,7 @@ export PYTHONDONTWRITEBYTECODE=1
 ranges=$PRISM_BUILD/test/ranges
 by_ranges="by the program's NVTX ranges"
 
-# captured TRACE ARGUMENTS… -- PROGRAM…
+# captured TRACE ARGUMENTS… (PRISM_ITERATION_RANGE of the caller) -- PROGRAM…
 captured() {
     local trace=$1
     shift
@@ -38,10 +38,11 @@ expect_groups() { # TRACE RANKS GROUPS…
 
 # The broadcast in front, iterations, what comes behind the last. Without ranges three iterations and their validation look like one.
 @test "a validation behind every third iteration" {
+    export PRISM_ITERATION_RANGE="iteration 0" # any number stands for all
     captured named --emulate=4 -- "$ranges" validates 7 named
     grep -q "7 iterations ($by_ranges)" <<<"$errors"
     expect_groups named 4 1 2 2 6 2 2 6 2 0
-    captured parts --emulate=4 -- "$ranges" validates 7 parts
+    PRISM_ITERATION_RANGE="forward 0" captured parts --emulate=4 -- "$ranges" validates 7 parts
     expect_groups parts 4 1 2 2 6 2 2 6 2 0
     captured plain --emulate=4 -- "$ranges" validates 7 plain
     expect_groups plain 4 1 10 10 2
@@ -51,9 +52,20 @@ expect_groups() { # TRACE RANKS GROUPS…
     nothing_left
 }
 
+# Libraries name micro-batches and layers: what nobody has asked for is not looked at, and not told.
+@test "ranges that nobody asked for are none" {
+    captured named --emulate=4 -- "$ranges" validates 7 named
+    expect_groups named 4 1 10 10 2
+    absent "$by_ranges" - <<<"$errors"
+    absent NVTX_INJECTION64_PATH named/trace.json
+    PRISM_ITERATION_RANGE="nothing of this name" captured other --emulate=4 -- "$ranges" validates 7 named
+    expect_groups other 4 1 10 10 2
+    nothing_left
+}
+
 # Without ranges a part of four iterations is found twice, and called one.
 @test "another number of micro-batches in every iteration" {
-    captured named --emulate=4 -- "$ranges" micro 7 named
+    PRISM_ITERATION_RANGE="iteration 0" captured named --emulate=4 -- "$ranges" micro 7 named
     grep -q "7 iterations ($by_ranges)" <<<"$errors"
     expect_groups named 4 1 2 5 4 3 2 5 4 0
     captured plain --emulate=4 -- "$ranges" micro 7 plain
@@ -62,7 +74,7 @@ expect_groups() { # TRACE RANKS GROUPS…
 }
 
 @test "ranges of one rank only are none of the world's" {
-    captured lonely --emulate=4 -- "$ranges" validates 7 lonely
+    PRISM_ITERATION_RANGE="iteration 0" captured lonely --emulate=4 -- "$ranges" validates 7 lonely
     expect_groups lonely 4 1 10 10 2
     absent "$by_ranges" - <<<"$errors"
     nothing_left
@@ -70,7 +82,7 @@ expect_groups() { # TRACE RANKS GROUPS…
 
 @test "NVIDIA's own NVTX in the program" {
     [ -x "${ranges}_real" ] || skip "no NVTX headers here"
-    captured named --emulate=4 -- "${ranges}_real" validates 7 named
+    PRISM_ITERATION_RANGE="iteration 0" captured named --emulate=4 -- "${ranges}_real" validates 7 named
     expect_groups named 4 1 2 2 6 2 2 6 2 0
     nothing_left
 }
@@ -90,9 +102,9 @@ echo "tool $NVTX_INJECTION64_PATH"
 exec "$@"
 T
     chmod +x tool.sh
-    export NVTX_INJECTION64_PATH=/nonexistent/libtool.so
-    PRISM_LOG=debug captured own --emulate=4 -- ./tool.sh "$ranges" validates 7 named
-    grep -q 'NVTX_INJECTION64_PATH is set: NVTX ranges are not looked at' <<<"$errors"
+    export NVTX_INJECTION64_PATH=/nonexistent/libtool.so PRISM_ITERATION_RANGE="iteration 0"
+    captured own --emulate=4 -- ./tool.sh "$ranges" validates 7 named
+    grep -q 'NVTX_INJECTION64_PATH is set: ranges are not told to Prism, and PRISM_ITERATION_RANGE=iteration 0 is without effect' <<<"$errors"
     absent "$by_ranges" - <<<"$errors"
     grep -qx 'tool /nonexistent/libtool.so' own/logs/capture.rank3
     expect_groups own 4 1 10 10 2
@@ -104,6 +116,7 @@ T
 }
 
 @test "the whole way: seven iterations are calibrated, predicted and emulated" {
+    export PRISM_ITERATION_RANGE="iteration 0"
     LIMIT=200 run_prism run --emulate=4 --gpus-per-node=4 --sandbox=0,2 --assistants=0 --trace=trace \
         --network="$PRISM_SOURCE/tests/fixtures/network.json" -- "$ranges" validates 7 named
     [ "$status" -eq 0 ] || { echo "exit code $status: $errors"; return 1; }
@@ -116,7 +129,7 @@ assert len(r["predicted_seconds"]["iterations"]) == 7 and len(r["iteration_secon
 }
 
 @test "capture ends early, after iterations that differ" {
-    captured few --emulate=4 --iterations=2 -- "$ranges" validates 1000 named 50
+    PRISM_ITERATION_RANGE="iteration 0" captured few --emulate=4 --iterations=2 -- "$ranges" validates 1000 named 50
     grep -q 'every rank has done its iterations' <<<"$errors"
     expect_groups few 4 1 2 2 0
     [ "$(cat few/logs/capture.rank* | grep -c done)" -eq 0 ]
@@ -124,6 +137,7 @@ assert len(r["predicted_seconds"]["iterations"]) == 7 and len(r["iteration_secon
 }
 
 @test "folded: absent ranks have their representative's ranges" {
+    export PRISM_ITERATION_RANGE="iteration 0"
     captured folded --emulate=8 --layout=dp:8 --fold=dp -- "$ranges" validates 7 named
     [ "$(ls folded/logs | wc -l)" -eq 1 ]
     captured full --emulate=8 -- "$ranges" validates 7 named

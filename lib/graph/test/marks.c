@@ -45,8 +45,13 @@ static struct graph *world_of(uint32_t world)
     return g;
 }
 
-/* Ranks 0 and 1; a third one does nothing. NULL text: as rank 0. Are they told by marks? */
-static bool told(const char *text, const char *other, uint32_t ended_after)
+#define ROUND  100u /* the names of brackets */
+#define SQUARE 101u
+#define CURLY  102u
+#define ANGLE  103u
+
+/* Ranks 0 and 1; a third one does nothing. NULL text: as rank 0. Are they told by ranges of that name? */
+static bool told_by(uint64_t name, const char *text, const char *other, uint32_t ended_after)
 {
     uint32_t bounds[2][BOUNDS] = {0}, before[2][BOUNDS], n[2];
     struct graph *g = world_of(3);
@@ -58,7 +63,7 @@ static bool told(const char *text, const char *other, uint32_t ended_after)
         n[i] = g->ranks[i].niterations;
         memcpy(before[i], g->ranks[i].iterations, (n[i] + 1) * sizeof **before);
     }
-    bool found = graph_find_marked_iterations(g, m, ended_after);
+    bool found = graph_find_marked_iterations(g, m, name, ended_after);
     for (uint32_t i = 0; i < 2; i++) {
         const struct graph_rank *r = &g->ranks[i];
         const uint32_t *expected = found ? bounds[i] : before[i];
@@ -75,6 +80,12 @@ static bool told(const char *text, const char *other, uint32_t ended_after)
     return found;
 }
 
+static bool told(const char *text, const char *other, uint32_t ended_after)
+{
+    assert_false(told_by(0, text, other, ended_after)); /* nobody has said which it is */
+    return told_by(ROUND, text, other, ended_after);
+}
+
 static void iterations_that_differ(void **state)
 {
     assert_true(told("b|(aA|.)(aaA|.)(aaaA|.)(aA|.)", NULL, 0));
@@ -82,13 +93,17 @@ static void iterations_that_differ(void **state)
     assert_true(told("b|(aA|.)(aA|.)(aA.bbb|)(aA|.)(aA|.)(aA.bbb|)(aA|.)", NULL, 0)); /* a validation in every third */
     assert_true(told("b|(aA|.)(aA|.)(aA.)bbb|.(aA|.)(aA|.)(aA.)bbb|.(aA|.)", NULL, 0)); /* behind it */
     assert_true(told("b|(aaaA.)b|(aaaA.)b|(aaaA.)b|aaaa", NULL, 0)); /* a loss behind each, then teardown */
+    assert_true(told("b|(aA.)aaA|.(aA.)aA|.(aA|.)", NULL, 0));      /* half of each is in no range */
 }
 
-static void the_outermost_of_several(void **state)
+static void other_names_beside(void **state)
 {
-    assert_true(told("<b|([a][a]A|.)([a][a][a]A|.)([a]A|.)>", NULL, 0));
-    assert_true(told("b|[a]{aA|}.[aa]{aA|}.[a]{aA|}.", NULL, 0)); /* parts that follow each other */
-    assert_true(told("b|[]{aA|.}[]{aaA|.}[]{aA|.}", NULL, 0));    /* the first of them does not communicate */
+    const char *nested = "<b|([a][a]A|.)([a][a][a]A|.)([a]A|.)>", *parts = "b|[a]{aA|}.[aa]{aA|}.[a]{aA|}.";
+    assert_true(told_by(ROUND, nested, NULL, 0));
+    assert_false(told_by(ANGLE, nested, NULL, 0)); /* one */
+    assert_true(told_by(SQUARE, parts, NULL, 0));  /* from the beginning of one to that of the next */
+    assert_true(told_by(SQUARE, "b|[]{aA|.}[]{aaA|.}[]{aA|.}", NULL, 0)); /* it does not communicate itself */
+    assert_false(told_by(7, nested, NULL, 0));     /* nobody has that name */
 }
 
 static void ranges_that_are_no_iterations(void **state)
@@ -98,17 +113,13 @@ static void ranges_that_are_no_iterations(void **state)
     assert_false(told("(aA.)(aA.)(aA.)", "aA.aA.aA.", 0)); /* on one only */
     assert_false(told("(aAa)(Aa)(AaA)", "(aA)(aA)(aAaA)", 0)); /* other operations in them */
     assert_false(told("b(aA.)(.)(aA.)", NULL, 0));        /* nothing in one */
-    assert_false(told("baaA.aaA.{bb.}aaA.aaA.{bb.}aaA.aaaA.", NULL, 0)); /* validations, a small part */
-    assert_false(told("bbb[aaa.]bbb[aaa.]bbb[aaaa.]bbb[aaa.]", NULL, 0)); /* "backward", and the forward pass outside */
-    assert_false(told("(a)(a)(a)A.(a)(a)(a)A.(a)(a)(a)A.", NULL, 0)); /* micro-batches, in iterations that repeat */
-    assert_false(told("(ac)(ac)A.(ac)(ac)A.", NULL, 0));
 }
 
 static void ended_from_outside(void **state)
 {
     /* Rank 1 is one behind, the operation of rank 0's last range is not whole. */
     assert_true(told("b|(aA|.)(aaA|.)(aaaA|.)(aA.)(aa", "b|(aA|.)(aaA|.)(aaaA|.)(aA", 2));
-    assert_true(told("b|[a]{A|.}[aa]{A|.}[aaa]{A|.}[a]{", "b|[a]{A|.}[aa]{A|.}[aaa]{A|.}[", 3));
+    assert_true(told_by(SQUARE, "b|[a]{A|.}[aa]{A|.}[aaa]{A|.}[a]{", "b|[a]{A|.}[aa]{A|.}[aaa]{A|.}[", 3));
     assert_false(told("b(aA.)(aaA.)(aaaA.)(aA.)(aa", "b(aA.)(aaA.)(aaaA.)(aA", 4)); /* too few */
 }
 
@@ -132,8 +143,6 @@ static void random_programs(void **state)
         text[at] = 0;
         if (!told(text, NULL, 0))
             fail_msg("not told: %s", text);
-        for (char *c = text; *c; c++) /* micro-batches would still be there to be told by */
-            *c = strchr("[]", *c) ? '.' : *c;
         strcpy(one_less, text);
         memmove(one_less + last, one_less + last + 1, strlen(one_less + last)); /* its end is left */
         if (told(one_less, text, 0))
@@ -147,8 +156,9 @@ static uint32_t count(const char *text, uint32_t nodes)
     struct graph *g = world_of(2);
     struct graph_marks *m = graph_marks_create(2);
     play(g, m, 0, text, unused);
-    uint32_t n = graph_count_marked_iterations(g, m, 0, nodes);
-    assert_int_equal(graph_count_marked_iterations(g, NULL, 0, nodes), 0);
+    uint32_t n = graph_count_marked_iterations(m, 0, ROUND, nodes);
+    assert_int_equal(graph_count_marked_iterations(NULL, 0, ROUND, nodes), 0);
+    assert_int_equal(graph_count_marked_iterations(m, 0, 0, nodes), 0);
     graph_marks_destroy(m);
     graph_destroy(g);
     return n;
@@ -160,9 +170,9 @@ static void counted_as_they_come(void **state)
     assert_int_equal(count("b(aA.)(aaA.)(a", UINT32_MAX), 2);
     assert_int_equal(count("b(aA.)(aaA.)(a", 6), 1); /* the first three nodes of the second */
     assert_int_equal(count("b(aA.)bb.(aA.)(aaA.)(a", UINT32_MAX), 3);
-    assert_int_equal(count("b(aA)(aA)(aA)(", UINT32_MAX), 0);                     /* the host never waits */
+    assert_int_equal(count("b(aA)(aA)(aA)(", UINT32_MAX), 3);                     /* the host never waits */
     assert_int_equal(count("b([a].[a].A.)([a].[a].[a].A.)([a].", UINT32_MAX), 2); /* micro-batches with a wait each */
-    assert_int_equal(count("bbb(a.)bbb(a.)bbb(a.)", UINT32_MAX), 0);              /* most is outside */
+    assert_int_equal(count("b[aA][aA][aA]", UINT32_MAX), 0);                      /* another name */
 }
 
 /* ---- Marks ---- */
@@ -219,13 +229,14 @@ static void dropped_and_lost(void **state)
     for (uint32_t r = 0; r < 2; r++)
         play(g, m, r, "([aA.])([aaA.])([aA.])", unused);
     assert_int_equal(graph_find_iterations(g, NULL), 0);
-    assert_int_equal(graph_marks_add(m, 1, GRAPH_MARK_DROP, 100, 0), 0); /* the outer one: the inner one is left */
-    assert_true(graph_find_marked_iterations(g, m, 0));
-    assert_int_equal(graph_marks_add(m, 1, GRAPH_MARK_DROP, 101, 0), 0);
-    assert_false(graph_find_marked_iterations(g, m, 0));
+    assert_int_equal(graph_marks_add(m, 1, GRAPH_MARK_DROP, ROUND, 0), 0); /* the outer one: the inner one is left */
+    assert_false(graph_find_marked_iterations(g, m, ROUND, 0));
+    assert_true(graph_find_marked_iterations(g, m, SQUARE, 0));
+    assert_int_equal(graph_marks_add(m, 1, GRAPH_MARK_DROP, SQUARE, 0), 0);
+    assert_false(graph_find_marked_iterations(g, m, SQUARE, 0));
     for (uint32_t i = 0; i <= GRAPH_MARKS_MAX; i++)
         assert_int_equal(graph_marks_add(m, 0, GRAPH_MARK_PUSH, 1, i), 0);
-    assert_false(graph_find_marked_iterations(g, m, 0));
+    assert_false(graph_find_marked_iterations(g, m, SQUARE, 0));
     graph_marks_put(m, &b);
     assert_int_equal(b.len, 12);
     struct bytes_reader r = bytes_reader_init(b.data, b.len);
@@ -240,7 +251,7 @@ static void dropped_and_lost(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(iterations_that_differ), cmocka_unit_test(the_outermost_of_several), cmocka_unit_test(ranges_that_are_no_iterations),
+        cmocka_unit_test(iterations_that_differ), cmocka_unit_test(other_names_beside), cmocka_unit_test(ranges_that_are_no_iterations),
         cmocka_unit_test(ended_from_outside), cmocka_unit_test(random_programs), cmocka_unit_test(counted_as_they_come),
         cmocka_unit_test(sent_and_taken), cmocka_unit_test(dropped_and_lost),
     };

@@ -180,11 +180,11 @@ static void test_large(void **state)
 static void test_forget(void **state)
 {
     static const char *const names[] = {"graph.bin",    "store.log",    "payload-0.dat", "payload-1.idx", "durations.json",
-                                        "network.json", "report.json", "trace.json",    "mine.txt"};
-    for (size_t i = 0; i < 9; i++)
+                                        "network.json", "report.json", "trace.json",    "mine.txt",      "payload-sizes.csv", "payload-1.idx.old", "payload-.idx"};
+    for (size_t i = 0; i < 12; i++)
         put(*state, names[i], "x");
     trace_forget(*state);
-    for (size_t i = 0; i < 9; i++)
+    for (size_t i = 0; i < 12; i++)
         assert_int_equal(scratch_size(*state, names[i]), i < 5 ? -1 : 1);
     trace_forget("no/such/folder");
 }

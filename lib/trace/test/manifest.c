@@ -181,8 +181,8 @@ static void test_ranges(void **state)
         {"\"gpus_per_node\": 8", "\"gpus_per_node\": 100000", NULL},
         {"\"nodes\": 2", "\"nodes\": 0", NULL},
         {"\"nodes\": 2", "\"nodes\": 4097", "\"nodes\" is 4097, from 0 to 4096 is allowed"},
-        {"\"iterations\": 5", "\"iterations\": -1", "\"iterations\" is -1, from 0 to 4294967295 is allowed"},
-        {"\"iterations\": 5", "\"iterations\": 4294967296", "\"iterations\" is 4294967296"},
+        {"\"iterations\": 5", "\"iterations\": -1", "\"iterations\" is -1, from 0 to 2147483647 is allowed"},
+        {"\"iterations\": 5", "\"iterations\": 2147483648", "\"iterations\" is 2147483648"},
     };
     (void)state;
     for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
