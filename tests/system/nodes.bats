@@ -82,6 +82,7 @@ replayed() { # ASSISTANTS INT32-OF-ITERATION-1 PROGRAM...
 # Each node knows its own ranks' only.
 @test "NVTX ranges on two nodes: the iterations of one" {
     local program=("$PRISM_BUILD/test/ranges" validates 7 named) other
+    export PRISM_ITERATION_RANGE="iteration 0"
     run_prism run --emulate=4 --gpus-per-node=2 --sandbox=0 --trace=one --phase=capture -- "${program[@]}"
     [ "$status" -eq 0 ] || { echo "$errors"; false; }
     capture_on_two 4
