@@ -6,7 +6,6 @@
 
 #include "common/array.h"
 #include "graph/graph.h"
-#include "graph/iterations.h"
 #include "graph/multiples.h"
 #include "graph/structure.h"
 #include "graph/validate.h"
@@ -305,7 +304,8 @@ static uint32_t size_of_comm(const struct graph *g, const struct graph_rank *r, 
     return r->comms[comm].global < 0 ? 0 : g->comms[r->comms[comm].global].size;
 }
 
-bool iterations_use_largest_comm(const struct graph *g, const struct graph_rank *r, uint32_t begin, uint32_t end)
+/* A communicator is used that is as large as the largest the rank has made. */
+static bool uses_largest_comm(const struct graph *g, const struct graph_rank *r, uint32_t begin, uint32_t end)
 {
     uint32_t made = 0, used = 0;
     for (uint32_t i = 0; i < r->ncomms; i++)
@@ -316,7 +316,8 @@ bool iterations_use_largest_comm(const struct graph *g, const struct graph_rank 
     return used == made;
 }
 
-bool iterations_have_sync(const struct graph_rank *r, uint32_t begin, uint32_t end)
+/* The host waits for the device. */
+static bool has_sync(const struct graph_rank *r, uint32_t begin, uint32_t end)
 {
     for (uint32_t i = begin; i < end; i++)
         if (r->nodes[i].kind == GRAPH_SYNC)
@@ -329,7 +330,7 @@ static uint32_t synced_periods(const struct graph_rank *r, const struct sequence
 {
     uint32_t n = 0, last = region.start + region.length;
     for (uint32_t i = region.start; i < last; i += region.period)
-        n += i + region.period == last || iterations_have_sync(r, s->node[i], s->node[i + region.period]);
+        n += i + region.period == last || has_sync(r, s->node[i], s->node[i + region.period]);
     return n;
 }
 
@@ -345,8 +346,8 @@ uint32_t graph_count_iterations(const struct graph *g, uint32_t rank, uint32_t n
             continue;
         region = extend(region, s.tokens[VIEW_LOOSE]);
         uint32_t begin = s.node[region.start], end = s.node[s.n - 1] + 1;
-        count = iterations_have_sync(r, begin, end) ? region.length / region.period : 0;
-        if (count && (!iterations_use_largest_comm(g, r, s.node[s.n - region.period], end) || 2 * synced_periods(r, &s, region) <= count))
+        count = has_sync(r, begin, end) ? region.length / region.period : 0;
+        if (count && (!uses_largest_comm(g, r, s.node[s.n - region.period], end) || 2 * synced_periods(r, &s, region) <= count))
             count /= UNUSED_FACTOR;
     }
     free(failure);

@@ -46,7 +46,8 @@ struct graph_marks *graph_marks_take(struct bytes_reader *b, uint32_t world);
  * then there must be as many whole ones, each followed by another. m may be NULL. */
 bool graph_find_marked_iterations(struct graph *g, const struct graph_marks *m, uint64_t only, uint32_t ended_after);
 
-/* As graph_count_iterations, by the rank's own marks: ranges of that name that are followed by another. 0: none yet, or no name was given. */
-uint32_t graph_count_marked_iterations(const struct graph_marks *m, uint32_t rank, uint64_t only, uint32_t nodes);
+/* As graph_count_iterations, by the rank's own marks: ranges of that name that are followed by another. -1: there is none of it yet, or it was
+ * dropped, or no name was given. */
+int64_t graph_count_marked_iterations(const struct graph_marks *m, uint32_t rank, uint64_t only, uint32_t nodes);
 
 #endif

@@ -46,9 +46,9 @@ static uint32_t *zeros(size_t n)
     return array_zeros(n, sizeof(uint32_t));
 }
 
-/* Of the first `nodes` nodes. */
-static struct sight look(const struct graph_rank *r, const struct rank_marks *m, uint32_t nodes)
+static struct sight look(const struct graph_rank *r, const struct rank_marks *m)
 {
+    uint32_t nodes = r->nnodes;
     struct sight s = {.node = zeros(nodes), .front = zeros(m->n)};
     uint32_t mark = 0;
     for (uint32_t i = 0; i < nodes; i++) {
@@ -87,11 +87,11 @@ static struct name *find_name(struct names *names, uint64_t name)
 }
 
 /* In the order in which they begin. */
-static void read_names(const struct rank_marks *m, uint32_t nodes, struct names *names)
+static void read_names(const struct rank_marks *m, struct names *names)
 {
     names->n = 0;
     for (uint32_t i = 0; i < m->n; i++) {
-        if (m->marks[i].kind != GRAPH_MARK_PUSH || m->marks[i].position > nodes)
+        if (m->marks[i].kind != GRAPH_MARK_PUSH)
             continue;
         struct name *n = find_name(names, m->marks[i].name);
         if (!n && names->n < NAMES_MAX) {
@@ -108,7 +108,7 @@ static void compare_names(struct names *names, const struct rank_marks *m, bool 
 {
     static const struct name none;
     struct names *other = array_zeros(1, sizeof *other);
-    read_names(m, UINT32_MAX, other);
+    read_names(m, other);
     for (uint32_t i = 0; i < names->n; i++) {
         struct name *n = &names->of[i];
         const struct name *o = find_name(other, n->name);
@@ -183,7 +183,7 @@ static bool read_all(struct attempt *a)
     bool sound = true;
     for (uint32_t i = 0; i < a->g->world && sound; i++) {
         const struct graph_rank *r = &a->g->ranks[i];
-        struct sight s = look(r, &a->m->ranks[i], r->nnodes);
+        struct sight s = look(r, &a->m->ranks[i]);
         const uint32_t *bounds = a->bounds + (size_t)i * (a->n + 1);
         if (s.n)
             sound = read_rank(a, i, &a->m->ranks[i], &s);
@@ -230,7 +230,7 @@ static bool agree(const struct attempt *a)
     bool same = true;
     for (uint32_t i = 0; i < a->g->world && same; i++) {
         const struct graph_rank *r = &a->g->ranks[i];
-        struct sight s = look(r, &a->m->ranks[i], r->nnodes);
+        struct sight s = look(r, &a->m->ranks[i]);
         uint64_t *numbers = array_zeros(r->ncomms, sizeof *numbers);
         if (s.n)
             number_uses(a, i, &s, numbers);
@@ -251,7 +251,7 @@ static void take_bounds(struct graph *g, const struct attempt *a)
 {
     for (uint32_t i = 0; i < g->world; i++) {
         struct graph_rank *r = &g->ranks[i];
-        struct sight s = look(r, &a->m->ranks[i], r->nnodes);
+        struct sight s = look(r, &a->m->ranks[i]);
         free(r->iterations);
         r->iterations = zeros((size_t)a->n + 1);
         r->niterations = a->n;
@@ -294,7 +294,7 @@ static bool common_names(const struct graph *g, const struct graph_marks *m, boo
         if (m->ranks[i].lost || !m->ranks[i].n)
             return false;
         if (first)
-            read_names(&m->ranks[i], UINT32_MAX, names);
+            read_names(&m->ranks[i], names);
         else
             compare_names(names, &m->ranks[i], ended);
         first = false;
@@ -317,13 +317,13 @@ bool graph_find_marked_iterations(struct graph *g, const struct graph_marks *m, 
 
 /* ---- While the program runs ---- */
 
-uint32_t graph_count_marked_iterations(const struct graph_marks *m, uint32_t rank, uint64_t only, uint32_t nodes)
+int64_t graph_count_marked_iterations(const struct graph_marks *m, uint32_t rank, uint64_t only, uint32_t nodes)
 {
-    uint32_t n = 0;
+    int64_t n = 0;
     if (!m || !only || rank >= m->world)
-        return 0;
+        return -1;
     const struct rank_marks *marks = &m->ranks[rank];
     for (uint32_t i = 0; i < marks->n && marks->marks[i].position <= nodes; i++)
         n += marks->marks[i].name == only && marks->marks[i].kind == GRAPH_MARK_PUSH;
-    return n ? n - 1 : 0;
+    return n - 1;
 }

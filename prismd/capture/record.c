@@ -64,8 +64,8 @@ int record_find_iterations(struct daemon *d, uint32_t ended_after, struct prism_
 
 uint32_t record_count_iterations(const struct daemon *d, uint32_t rank, uint32_t nodes)
 {
-    uint32_t n = graph_count_marked_iterations(marks, rank, range_name(d->conf->iteration_range), nodes);
-    return d->conf->iteration_range ? n : graph_count_iterations(d->graph, rank, nodes);
+    int64_t n = graph_count_marked_iterations(marks, rank, range_name(d->conf->iteration_range), nodes);
+    return n < 0 ? graph_count_iterations(d->graph, rank, nodes) : (uint32_t)n; /* a name that is not there ends no capture, and keeps none from its end */
 }
 
 int record_node(struct daemon *d, struct rank *r, const struct msg_node *m, const struct group *g)

@@ -18,16 +18,22 @@ capture_on_two() { # WORLD
     export PRISM_NODES=2 PRISM_STEP_ID=two PRISM_EMULATE=$1 PRISM_GPUS_PER_NODE=$(($1 / 2)) PRISM_SANDBOX=0 PRISM_PHASE=capture PRISM_TRACE=$PWD/two
 }
 
+# Both nodes, to their end.   both_nodes PROGRAM...
+both_nodes() {
+    local other
+    node 1 "$@"
+    other=$started
+    node 0 "$@"
+    wait "$started" || { cat ./*.err; return 1; }
+    wait "$other"
+}
+
 @test "captured by two nodes and by one: the same graph" {
-    local program=("$moetrain" --tp=2 --pp=2 --ep=2 --iterations=3) other
+    local program=("$moetrain" --tp=2 --pp=2 --ep=2 --iterations=3)
     run_prism run --emulate=8 --gpus-per-node=4 --sandbox=0 --trace=one --phase=capture -- "${program[@]}"
     [ "$status" -eq 0 ] || { echo "$errors"; false; }
     capture_on_two 8
-    node 1 "${program[@]}"
-    other=$started
-    node 0 "${program[@]}"
-    wait "$started" || { cat ./*.err; false; }
-    wait "$other"
+    both_nodes "${program[@]}"
     "$PRISM_BUILD/test/fold_compare" one/graph.bin two/graph.bin
     run_prism verify two
     [ "$status" -eq 0 ] || { echo "$errors"; false; }
@@ -35,16 +41,10 @@ capture_on_two() { # WORLD
 }
 
 averages_on_two() { # FLOATING INT32-OF-ITERATION-1
-    local other
     capture_on_two 128
     export PRISM_SANDBOX=0,127
     # shellcheck disable=SC2086
-    node 1 "$PRISM_BUILD/test/averages" 2 $1
-    other=$started
-    # shellcheck disable=SC2086
-    node 0 "$PRISM_BUILD/test/averages" 2 $1
-    wait "$started" || { cat ./*.err; return 1; }
-    wait "$other"
+    both_nodes "$PRISM_BUILD/test/averages" 2 $1
     unset PRISM_NODES PRISM_STEP_ID PRISM_EMULATE PRISM_GPUS_PER_NODE PRISM_SANDBOX PRISM_PHASE PRISM_TRACE
     averages_of "$2" two/logs/capture.rank*
 }
@@ -81,16 +81,12 @@ replayed() { # ASSISTANTS INT32-OF-ITERATION-1 PROGRAM...
 
 # Each node knows its own ranks' only.
 @test "NVTX ranges on two nodes: the iterations of one" {
-    local program=("$PRISM_BUILD/test/ranges" validates 7 named) other
+    local program=("$PRISM_BUILD/test/ranges" validates 7 named)
     export PRISM_ITERATION_RANGE="iteration 0"
     run_prism run --emulate=4 --gpus-per-node=2 --sandbox=0 --trace=one --phase=capture -- "${program[@]}"
     [ "$status" -eq 0 ] || { echo "$errors"; false; }
     capture_on_two 4
-    node 1 "${program[@]}"
-    other=$started
-    node 0 "${program[@]}"
-    wait "$started" || { cat ./*.err; false; }
-    wait "$other"
+    both_nodes "${program[@]}"
     grep -q "7 iterations (by the program's NVTX ranges)" 0.err
     "$PRISM_BUILD/test/fold_compare" one/graph.bin two/graph.bin
     grep -q '"iterations": 7' two/trace.json

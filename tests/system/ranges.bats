@@ -136,6 +136,14 @@ assert len(r["predicted_seconds"]["iterations"]) == 7 and len(r["iteration_secon
     nothing_left
 }
 
+# By what repeats, then; and the user is told.
+@test "capture ends early where the named range is not there" {
+    PRISM_ITERATION_RANGE="of no program" captured few --emulate=4 --iterations=2 -- "$looper" fault 100000 5
+    grep -q 'every rank has done its iterations' <<<"$errors"
+    grep -q 'PRISM_ITERATION_RANGE=of no program: ranks have no such NVTX ranges' <<<"$errors"
+    nothing_left
+}
+
 @test "folded: absent ranks have their representative's ranges" {
     export PRISM_ITERATION_RANGE="iteration 0"
     captured folded --emulate=8 --layout=dp:8 --fold=dp -- "$ranges" validates 7 named

@@ -5,7 +5,7 @@
  * beginnings (layers, kernels), is no iteration: it is dropped, told so once, and costs next to nothing from then on.
  *
  * A mark's position is the number of the rank's nodes in front of it. Marks of a thread that has issued no node yet, and those that
- * come while another thread issues one, are kept and sent before the thread's next node or mark: no push ever waits.
+ * come while another thread issues one, are kept and sent before the thread's next node or mark: no push waits for that.
  */
 #ifndef PRISM_PRELOAD_MARKS_H
 #define PRISM_PRELOAD_MARKS_H
