@@ -22,8 +22,8 @@ struct extents {
 };
 
 struct units {
-    uint8_t *taken; /* owned; one byte a unit */
-    uint64_t count, free;
+    uint8_t *state; /* owned; one byte a unit: free, taken or retired */
+    uint64_t count, free, retired;
     uint64_t slab; /* no run crosses a multiple of this; 0 = may */
 };
 
@@ -33,6 +33,14 @@ void units_grow(struct units *u, uint64_t more);
 bool units_take(struct units *u, uint64_t count, struct extents *out);
 /* Give them back; the list is freed. */
 void units_give(struct units *u, struct extents *e);
+
+/* What is free of this run is not handed out any more; what is taken of it is left alone. */
+void units_retire(struct units *u, struct extent run);
+/* What is retired of it is free again. */
+void units_restore(struct units *u, struct extent run);
+/* How many of it are taken. */
+uint64_t units_taken(const struct units *u, struct extent run);
+
 void units_free(struct units *u);
 
 #endif
