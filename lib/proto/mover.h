@@ -48,7 +48,7 @@
  *   RESTORED  mover     prismd   rank, bytes, range, ns       as EVICTED
  *   HOST      mover     prismd   bytes, total, spilled        pinned pool: in use, and pinned in all; bytes written to disk
  *                                                             so far (before every EVICTED and RESTORED, and when the
- *                                                             pool has grown); ns: spent on pinning so far
+ *                                                             pool has grown or given back memory); ns: spent on pinning so far
  *   FAILED    any       prismd   text                         cannot go on: prismd ends the run with the text
  *
  * Range numbers are never used twice by a rank. A rank has one WANT of flag 0 or 1 under way at a time; it may come at any

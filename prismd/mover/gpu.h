@@ -10,7 +10,7 @@
 #define GPU_FUNCTIONS(F)                                                                                     \
     F(cuInit)                                                                                                \
     F(cuDeviceGet) F(cuDevicePrimaryCtxRetain) F(cuCtxSetCurrent) F(cuGetErrorName) F(cuMemGetInfo)          \
-        F(cuMemHostAlloc) F(cuMemHostRegister) F(cuMemAddressReserve) F(cuMemAddressFree) F(cuMemMap)            \
+        F(cuMemHostAlloc) F(cuMemHostRegister) F(cuMemHostUnregister) F(cuMemAddressReserve) F(cuMemAddressFree) F(cuMemMap)            \
             F(cuMemUnmap) F(cuMemSetAccess) F(cuMemRelease) F(cuMemImportFromShareableHandle)                \
                 F(cuMemcpyDtoHAsync) F(cuMemcpyHtoDAsync) F(cuStreamCreate) F(cuStreamSynchronize)           \
                     F(cuEventCreate) F(cuEventRecord) F(cuEventSynchronize)

@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "prismd/mover/copy.h"
-#include "prismd/mover/store.h"
+#include "prismd/mover/pool.h"
 
 #define RANGE_ALIGN 4096u /* of a range's bytes: what the spill file is written in (spill.h) */
 
@@ -20,7 +20,7 @@ static void foresee(void)
         largest = g->granted > largest ? g->granted : largest;
     }
     if (sum + 2 * largest > capacity)
-        store_prepare(sum + 3 * largest - capacity);
+        pool_prepare(sum + 3 * largest - capacity);
 }
 
 static void begin_move(struct guest *g)
@@ -82,7 +82,7 @@ static void tell_moved(const struct guest *g, uint32_t type)
 {
     struct mover_message m = {.type = type, .rank = g->rank, .bytes = g->moved, .range = g->moved_ranges, .ns = g->last_ns - g->first_ns};
     m.spilled = guest_spilled(g);
-    store_tell();
+    pool_tell();
     outlet_send(&to_prismd, &m);
 }
 

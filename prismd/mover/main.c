@@ -1,7 +1,8 @@
-/* main.c - prism-mover SOCKET MOVERS: moves the device memory of ranks off their device and back (proto/mover.h).
+/* main.c - prism-mover SOCKET MOVERS NUMBER: moves the device memory of ranks off their device and back (proto/mover.h).
  *
- * Started by prismd only (prismd/switching/movers.c), one a device, with one open socket by number, and the number of movers on
- * this node, which share its memory. PRISM_HOST_POOL: bytes to pin (limit.h). PRISM_SPILL: folder for what does not fit,
+ * Started by prismd only (prismd/switching/movers.c), one a device, with one open socket by number, the number of movers on
+ * this node, which share its memory, and which of them it is (from 0). PRISM_HOST_POOL, PRISM_HOST_RESERVE: bytes to pin and to
+ * leave (limit.h). PRISM_SPILL: folder for what does not fit,
  * else the trace's (PRISM_TRACE). Ends when prismd closes the socket.
  */
 #include <errno.h>
@@ -14,11 +15,13 @@
 
 #include "common/error.h"
 #include "common/log.h"
+#include "prismd/mover/available.h"
 #include "prismd/mover/copy.h"
 #include "prismd/mover/gpu.h"
 #include "prismd/mover/guest.h"
 #include "prismd/mover/hear.h"
 #include "prismd/mover/limit.h"
+#include "prismd/mover/pool.h"
 #include "prismd/mover/spill.h"
 #include "prismd/mover/store.h"
 
@@ -95,13 +98,26 @@ static void serve(void)
     }
 }
 
+/* Not refused: memory of virtual machines grows as it is used. */
+static void warn_if_short(uint64_t wanted)
+{
+    struct available now;
+    available_look(&now);
+    uint64_t reserve = limit_reserve(now.total);
+    if (now.bytes >= reserve && wanted <= now.bytes - reserve)
+        return;
+    log_warn("PRISM_HOST_POOL is %.1f GB, and %.1f GB of memory are available, of which %.1f GB are kept free (PRISM_HOST_RESERVE): the "
+             "pinned pool grows as far as memory does; what does not fit goes to %s",
+             (double)wanted / 1e9, (double)now.bytes / 1e9, (double)reserve / 1e9, spill_folder());
+}
+
 int main(int argc, char **argv)
 {
     prism_log_init("prism-mover");
     const char *folder = getenv("PRISM_SPILL");
     if (!folder || !*folder)
         folder = getenv("PRISM_TRACE");
-    if (argc != 3 || !folder) {
+    if (argc != 4 || !folder) {
         fprintf(stderr, "prism-mover is started by prismd\n");
         return PRISM_EXIT_USAGE;
     }
@@ -113,12 +129,15 @@ int main(int argc, char **argv)
     ready.bytes = free_bytes;
     ready.total = total;
     spill_begin(folder);
-    uint64_t limit = limit_pinned((unsigned)atoi(argv[2]));
-    store_begin(limit);
+    unsigned movers = (unsigned)atoi(argv[2]);
+    uint64_t limit = limit_pinned(movers);
+    if (limit_is_given() && !atoi(argv[3]))
+        warn_if_short(limit * movers);
+    store_begin(limit, movers);
     copy_begin();
     pthread_mutex_lock(&mover_lock);
     if (limit_is_given()) /* while ranks start */
-        store_prepare(limit);
+        pool_prepare(limit);
     outlet_send(&to_prismd, &ready);
     pthread_mutex_unlock(&mover_lock);
     serve();

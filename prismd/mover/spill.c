@@ -6,13 +6,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
+#include <linux/magic.h>
 #include <xxhash.h>
 
 #define GROW_UNITS 512u
 
 static const char *folder;
+static bool is_memory;
 static int file = -1;
 static struct units space;
 static uint64_t total;
@@ -23,7 +26,19 @@ struct spill_sum {
 
 void spill_begin(const char *where)
 {
+    struct statfs fs;
     folder = where;
+    is_memory = !statfs(where, &fs) && (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC);
+}
+
+const char *spill_folder(void)
+{
+    return folder;
+}
+
+bool spill_is_memory(void)
+{
+    return is_memory;
 }
 
 /* With O_DIRECT if the file system has it (tmpfs and overlays may not), without a name if it can. */

@@ -11,6 +11,9 @@ struct spill_sum; /* a checksum being made */
 
 /* The folder for the file, which is made at the first write. Borrowed. */
 void spill_begin(const char *folder);
+const char *spill_folder(void);
+/* The folder's files lie in memory (tmpfs): what is written there gives none back. */
+bool spill_is_memory(void);
 
 /* With mover_lock. */
 void spill_take(struct range *r); /* space in the file: r->disk */

@@ -1,9 +1,9 @@
-/* store.h - the pinned pool: where ranges lie while they are not on the device.
+/* store.h - where ranges lie while they are not on the device: in pinned memory (pool.h).
  *
- * Slabs of pinned memory are added up to a limit (limit.h) by threads of their own, the pinners, because pinning is slow (some
- * GB/s a thread): ahead of need when PRISM_HOST_POOL says how much is needed, or the ranks' memory together comes near the
- * device's. When the limit is reached and space is asked for, the keeper, another thread, writes ranges to the spill file, those
- * of the ranks first that left the device longest ago.
+ * When no more may be pinned and space is asked for, the keeper, a thread, writes ranges to the spill file, those of the ranks
+ * first that left the device longest ago. When the node's memory is short it empties a slab: the one with the least in it, by
+ * moving that, if there is space in the others, else the one whose ranks left longest ago, by writing. Into a spill file that is
+ * itself in memory (tmpfs) nothing is written for that.
  * What cannot be made room for at all (a pool smaller than a range) goes to the file directly (copy.c).
  */
 #ifndef PRISM_MOVER_STORE_H
@@ -17,24 +17,19 @@ struct piece {
     uint64_t bytes;
 };
 
-/* limit: bytes the pool may pin. Whole slabs of 256 MiB, if it is more than one. Starts the threads. */
-void store_begin(uint64_t limit);
+/* Begins the pool (pool.h) and the keeper. */
+void store_begin(uint64_t limit, unsigned movers);
 
 /* --- with mover_lock --- */
 
-/* Pinned space for the range; waits while the keeper can make some. False: it cannot, the range has to go to the file. */
+/* Pinned space for the range; waits while the keeper can make some. False: it cannot, the range has to go to the file. By one
+ * thread at a time. */
 bool store_take(struct range *r);
 void store_give(struct range *r); /* its pinned space, if any */
-/* The range is whole in the pool: it may be spilled from now on. */
+/* The range is whole in the pool: it may be moved or spilled from now on. */
 void store_keep(struct range *r);
-/* Wait until the keeper is not writing it. It is not spilled any more once `leaving` is set. */
+/* Wait until the keeper is not working on it. It is not touched any more once `leaving` is set. */
 void store_await_writing(struct range *r);
-/* So many bytes will be needed in all, as far as can be foreseen: pinned from now on, up to the limit. */
-void store_prepare(uint64_t bytes);
-/* Bytes in use, and pinned. */
-void store_count(uint64_t *used, uint64_t *pinned);
-/* Tell prismd (MOVER_HOST). */
-void store_tell(void);
 
 /* --- the extents of a range, which its user owns meanwhile --- */
 

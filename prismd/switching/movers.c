@@ -247,7 +247,7 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 static void become_mover(const struct mover *m, pid_t parent, const char *program, int fd, uint32_t share)
 {
     const struct conf *c = m->daemon->conf;
-    char numbers[2][16], *argv[] = {(char *)(uintptr_t) "prism-mover", numbers[0], numbers[1], NULL};
+    char numbers[3][16], *argv[] = {(char *)(uintptr_t) "prism-mover", numbers[0], numbers[1], numbers[2], NULL};
     child_detach(parent);
     child_keep(fd);
     child_drop_preload(c->library);
@@ -255,6 +255,7 @@ static void become_mover(const struct mover *m, pid_t parent, const char *progra
     setenv("PRISM_TRACE", c->trace, 1);
     snprintf(numbers[0], sizeof numbers[0], "%d", fd);
     snprintf(numbers[1], sizeof numbers[1], "%u", share);
+    snprintf(numbers[2], sizeof numbers[2], "%u", running);
     execve(program, argv, environ);
     _exit(127);
 }

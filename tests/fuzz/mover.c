@@ -13,6 +13,7 @@
 #include "common/bytes.h"
 #include "prismd/mover/copy.h"
 #include "prismd/mover/hear.h"
+#include "prismd/mover/pool.h"
 #include "prismd/mover/spill.h"
 #include "prismd/mover/store.h"
 #include "tests/fuzz/fuzz.h"
@@ -99,11 +100,11 @@ void store_give(struct range *r)
 {
 }
 
-void store_prepare(uint64_t bytes)
+void pool_prepare(uint64_t bytes)
 {
 }
 
-void store_tell(void)
+void pool_tell(void)
 {
 }
 

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,6 +39,7 @@ struct player {
     uint32_t n;
 };
 
+static const char *said; /* file for what the next mover says, if set */
 static pid_t mover;
 static int prismd = -1;
 static char folder[] = "/tmp/prism-mover-test.XXXXXX", binary[PATH_MAX + 32], library[PATH_MAX + 32];
@@ -52,10 +54,13 @@ static void start(const char *pool)
     mover = fork();
     if (!mover) {
         fcntl(pair[1], F_SETFD, 0);
+        if (said && (setenv("PRISM_LOG", "warn", 1) || !freopen(said, "w", stderr)))
+            _exit(127);
         snprintf(number, sizeof number, "%d", pair[1]);
         setenv("PRISM_HOST_POOL", pool, 1);
+        setenv("PRISM_HOST_RESERVE", "0", 0); /* whatever this machine has */
         setenv("PRISM_SPILL", folder, 1);
-        execl(binary, "prism-mover", number, "1", (char *)NULL);
+        execl(binary, "prism-mover", number, "1", "0", (char *)NULL);
         _exit(127);
     }
     close(pair[1]);
@@ -394,15 +399,163 @@ static void rank_dies(void **state)
     tell(MOVER_DETACH, 1, -1);
     begin_out(&p);
     end_out(&p);
-    struct mover_message host = {0};
+    struct mover_message host = {0}, m;
     begin_in(&p);
     hear_copied(&p);
     end_move(&p, MOVER_IN_END);
-    host = hear(prismd, MOVER_HOST, NULL);
+    for (int fd; assert_int_equal(mover_receive(prismd, &m, &fd, NULL, 0), 1), m.type == MOVER_HOST;)
+        host = m; /* the last is of now, those before may be of slabs that were added */
+    assert_int_equal(m.type, MOVER_RESTORED);
     assert_int_equal(host.bytes, 0); /* the dead rank's is given back too */
-    hear(prismd, MOVER_RESTORED, NULL);
     compare(&p);
     leave(&p);
+    stop(0);
+}
+
+/* --- on a node whose memory is short now and then (test/store.c has the rest) --- */
+
+#define RESERVE "1073741824"
+#define POOL    (96 * MIB)
+#define POOL_TEXT "100663296"
+
+static void set_available(uint64_t mib)
+{
+    char path[PATH_MAX], next[PATH_MAX];
+    snprintf(path, sizeof path, "%s/node/proc/meminfo", folder);
+    snprintf(next, sizeof next, "%s/node/next", folder);
+    FILE *f = fopen(next, "w");
+    assert_non_null(f);
+    fprintf(f, "MemTotal: %llu kB\nMemAvailable: %llu kB\n", 64ull << 20, (unsigned long long)mib << 10);
+    fclose(f);
+    assert_int_equal(rename(next, path), 0);
+}
+
+static void start_on_node(uint64_t mib)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/node", folder);
+    mkdir(path, 0700);
+    setenv("PRISM_TEST_MEMORY", path, 1);
+    setenv("PRISM_HOST_RESERVE", RESERVE, 1);
+    strcat(path, "/proc");
+    mkdir(path, 0700);
+    set_available(mib);
+    start(POOL_TEXT);
+    unsetenv("PRISM_TEST_MEMORY");
+    unsetenv("PRISM_HOST_RESERVE");
+    hear(prismd, MOVER_READY, NULL);
+}
+
+static struct mover_message await_pinned(uint64_t bytes)
+{
+    struct mover_message m;
+    do
+        m = hear(prismd, MOVER_HOST, NULL);
+    while (m.total != bytes);
+    return m;
+}
+
+static void pool_yields(void **state)
+{
+    (void)state;
+    static struct player p[3];
+    uint64_t all = 0;
+    start_on_node(32 << 10);
+    await_pinned(POOL);
+    for (uint32_t i = 0; i < 3; i++) {
+        join(&p[i], i);
+        fill(&p[i], 6, 2 * MIB, 2 * MIB);
+        begin_out(&p[i]);
+        assert_int_equal(end_out(&p[i]), 0);
+        all += all_bytes(&p[i]);
+    }
+    set_available(1000);
+    struct mover_message host = await_pinned(0);
+    assert_int_equal(host.bytes, 0);
+    assert_int_equal(host.spilled, all);
+    begin_in(&p[0]);
+    end_in(&p[0]);
+    begin_out(&p[0]); /* to the file at once */
+    assert_int_equal(end_out(&p[0]), all_bytes(&p[0]));
+    set_available(32 << 10);
+    await_pinned(POOL);
+    for (uint32_t i = 0; i < 3; i++) {
+        begin_in(&p[i]);
+        end_in(&p[i]);
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        begin_out(&p[i]);
+        assert_int_equal(end_out(&p[i]), 0);
+        begin_in(&p[i]);
+        end_in(&p[i]);
+        leave(&p[i]);
+    }
+    stop(0);
+}
+
+static void pool_yields_at_any_time(void **state)
+{
+    (void)state;
+    enum { PLAYERS = 4, STEPS = 80 };
+    static const uint64_t levels[] = {0, 1023, 1024, 1040, 32 << 10};
+    static struct player p[PLAYERS];
+    bool out[PLAYERS] = {false};
+    uint32_t seed = 5;
+    start_on_node(1024);
+    for (uint32_t i = 0; i < PLAYERS; i++) {
+        join(&p[i], i);
+        fill(&p[i], 9, 2 * MIB, 2 * MIB);
+    }
+    for (int step = 0; step < STEPS; step++) {
+        seed = seed * 1664525 + 1013904223;
+        uint32_t i = (seed >> 16) % PLAYERS;
+        set_available(levels[(seed >> 24) % 5]);
+        (out[i] ? begin_in : begin_out)(&p[i]);
+        set_available(levels[(seed >> 27) % 5]);
+        if (out[i])
+            end_in(&p[i]);
+        else
+            end_out(&p[i]);
+        out[i] = !out[i];
+    }
+    for (uint32_t i = 0; i < PLAYERS; i++) {
+        if (out[i]) {
+            begin_in(&p[i]);
+            end_in(&p[i]);
+        }
+        leave(&p[i]);
+    }
+    stop(0);
+}
+
+static bool file_has(const char *path, const char *text)
+{
+    char line[1024];
+    bool found = false;
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    while (fgets(line, sizeof line, f))
+        found |= strstr(line, text) != NULL;
+    fclose(f);
+    return found;
+}
+
+/* Of what is asked for and what there is; then of what is given back. */
+static void short_memory_is_told(void **state)
+{
+    (void)state;
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/said", folder);
+    said = path;
+    start_on_node(1064);
+    said = NULL;
+    await_pinned(40 * MIB);
+    assert_true(file_has(path, "PRISM_HOST_POOL is 0.1 GB, and 1.1 GB of memory are available, of which 1.1 GB are kept free"));
+    assert_false(file_has(path, "the node's memory is short"));
+    set_available(500);
+    await_pinned(0);
+    assert_true(file_has(path, "the node's memory is short (0.5 GB available, 1.1 GB are kept free: PRISM_HOST_RESERVE)"));
+    assert_true(file_has(path, folder));
     stop(0);
 }
 
@@ -439,6 +592,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(contents_survive), cmocka_unit_test(pool_spills),     cmocka_unit_test(file_alone),
         cmocka_unit_test(large_range),      cmocka_unit_test(damage_is_found), cmocka_unit_test(rank_dies),
+        cmocka_unit_test(pool_yields),      cmocka_unit_test(pool_yields_at_any_time),
+        cmocka_unit_test(short_memory_is_told),
     };
     return cmocka_run_group_tests(tests, set_up, clean_up);
 }
