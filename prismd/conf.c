@@ -139,7 +139,7 @@ static char *default_library(void)
 
 static int read_numbers(struct conf *c, struct prism_error *err)
 {
-    uint64_t world, gpn, assistants, runnable, staging, nodes, node, link_seconds, iterations, prefetch, kept, pool, queues,
+    uint64_t world, gpn, assistants, runnable, staging, nodes, node, link_seconds, iterations, prefetch, kept, pool, reserve, queues,
         tasks, cpus, count;
     if (get_number("PRISM_EMULATE", 1, WORLD_MAX, 0, &world, err) ||
         get_number("PRISM_GPUS_PER_NODE", 1, 1024, 8, &gpn, err) ||
@@ -153,7 +153,8 @@ static int read_numbers(struct conf *c, struct prism_error *err)
         get_number("PRISM_DEVICE_MEMORY", 0, 1ull << 50, 0, &c->device_memory, err) ||
         get_number("PRISM_CONTEXT_BYTES", 0, 1ull << 50, UINT64_MAX, &c->context_bytes, err) ||
         get_number("PRISM_EVICTION_SEED", 0, UINT64_MAX, 0, &c->eviction_seed, err) ||
-        get_number("PRISM_HOST_POOL", 0, 1ull << 50, 0, &pool, err) || /* for the mover, which reads it itself */
+        get_number("PRISM_HOST_POOL", 0, 1ull << 50, 0, &pool, err) || /* for the mover, which reads these two itself */
+        get_number("PRISM_HOST_RESERVE", 0, 1ull << 50, 0, &reserve, err) ||
         get_number("PRISM_TASKS", 1, WORLD_MAX, UINT64_MAX, &tasks, err) ||
         get_number("PRISM_CPUS_PER_TASK", 0, WORLD_MAX, 0, &cpus, err) ||
         get_number("PRISM_NODE_COUNT", 1, WORLD_MAX, 1, &count, err) ||

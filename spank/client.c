@@ -70,7 +70,7 @@ void client_export(const struct options *o, const struct shape *s, const char *t
 {
     /* prismd's own settings have no option; they travel with the rest. */
     static const char *const passed[] = {"PRISM_REPORT", "PRISM_RUNNABLE", "PRISM_QUEUES", "PRISM_STAGING", "PRISM_PREFETCH", "PRISM_ASSISTANT_MEMORY",
-                                         "PRISM_BALLAST", "PRISM_SWITCHING", "PRISM_HOST_POOL", "PRISM_SPILL",
+                                         "PRISM_BALLAST", "PRISM_SWITCHING", "PRISM_HOST_POOL", "PRISM_HOST_RESERVE", "PRISM_SPILL",
                                          "PRISM_DEVICE_MEMORY", "PRISM_CONTEXT_BYTES", "PRISM_LINK_SECONDS",
                                          "PRISM_STALL_SECONDS", "PRISM_PMIX", "PRISM_CONTAINER", "PRISM_SCRATCH_BYTES",
                                          "PRISM_ACCOUNTING_SECONDS", "PRISM_MUNGE_SOCKET", "PRISM_LOG", "PRISM_FAULT",

@@ -404,7 +404,8 @@ void resident_message(struct resident *s, const struct mover_message *m, int64_t
 {
     struct guest *g = find(s, m->rank);
     if (m->type == MOVER_HOST) {
-        s->counts.host_bytes = m->total; /* it never shrinks */
+        s->counts.host_now = m->total;
+        s->counts.host_bytes = m->total > s->counts.host_bytes ? m->total : s->counts.host_bytes;
         s->counts.seconds_pinning = (double)m->ns / 1e9;
         s->counts.spilled_bytes = m->spilled;
         return;

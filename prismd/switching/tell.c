@@ -11,6 +11,7 @@ void tell_add_counts(struct resident_counts *to, const struct resident_counts *c
     to->bytes_out += c->bytes_out;
     to->bytes_in += c->bytes_in;
     to->host_bytes += c->host_bytes;
+    to->host_now += c->host_now;
     to->spilled_bytes += c->spilled_bytes;
     to->ranks_evicted += c->ranks_evicted;
     to->refused += c->refused;
@@ -36,9 +37,11 @@ void tell_progress(const struct resident_state *s, const struct resident_counts 
                      (double)c->bytes_in / GB, speed(c->bytes_in, c->seconds_in), c->seconds_parking);
     if (c->host_bytes && n > 0 && (size_t)n < len)
         n += snprintf(line + n, len - (size_t)n, "; %.1f GB pinned in %.1f s", (double)c->host_bytes / GB, c->seconds_pinning);
+    if (c->host_now < c->host_bytes && n > 0 && (size_t)n < len)
+        n += snprintf(line + n, len - (size_t)n, ", %.1f GB now", (double)c->host_now / GB);
     if (c->spilled_bytes && n > 0 && (size_t)n < len)
-        snprintf(line + n, len - (size_t)n, ", %.1f GB written to disk (a larger PRISM_HOST_POOL holds more)",
-                 (double)c->spilled_bytes / GB);
+        snprintf(line + n, len - (size_t)n, ", %.1f GB written to disk%s", (double)c->spilled_bytes / GB,
+                 c->host_now < c->host_bytes ? "" : " (a larger PRISM_HOST_POOL holds more)");
 }
 
 /* Doing, of an eviction or a restoration that is over. */

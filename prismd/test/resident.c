@@ -518,7 +518,8 @@ static void what_happens_is_told(void **state)
     const struct resident_state where = {.ranks = 16, .to_start = 1, .in = 8, .leaving = 1, .out = 5, .coming = 1, .asking = 4,
                                          .held = 120000000000, .capacity = 146500000000};
     struct resident_counts counts = {.evictions = 7, .bytes_out = 90000000000, .bytes_in = 45000000000, .seconds_out = 2, .seconds_in = 1.5,
-                                     .seconds_parking = 0.25, .host_bytes = 80000000000, .seconds_pinning = 8};
+                                     .seconds_parking = 0.25, .host_bytes = 80000000000, .host_now = 80000000000,
+                                     .seconds_pinning = 8};
     struct mover_message moved = {.type = MOVER_EVICTED, .rank = 3, .range = 143, .bytes = 12000000000, .ns = 300000000};
     char line[400];
     (void)state;
@@ -528,6 +529,10 @@ static void what_happens_is_told(void **state)
     counts.spilled_bytes = 5000000000;
     tell_progress(&where, &counts, line, sizeof line);
     assert_non_null(strstr(line, ", 5.0 GB written to disk (a larger PRISM_HOST_POOL holds more)"));
+    counts.host_now = 60000000000; /* memory was short: a larger pool would not help */
+    tell_progress(&where, &counts, line, sizeof line);
+    assert_non_null(strstr(line, "; 80.0 GB pinned in 8.0 s, 60.0 GB now, 5.0 GB written to disk"));
+    assert_null(strstr(line, "PRISM_HOST_POOL"));
     assert_true(tell_message(&moved, line, sizeof line));
     assert_string_equal(line, "rank 3 is out: 12.00 GB, 143 ranges, in 0.300 s (40.0 GB/s)");
     moved = (struct mover_message){.type = MOVER_CONTEXT, .rank = 5, .ns = 2100000000};

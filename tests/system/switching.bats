@@ -58,6 +58,25 @@ counter() { python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))[sys
     nothing_left
 }
 
+# MemAvailable as it is told to the mover: less than is to stay free, then more.
+@test "on a node whose memory is short ranks go to disk, until there is more" {
+    node() { printf 'MemTotal: 67108864 kB\nMemAvailable: %d kB\n' "$1" >node/next && mv node/next node/proc/meminfo; }
+    mkdir -p node/proc
+    captured fits
+    export PRISM_DEVICE_MEMORY=$((144 << 20)) PRISM_TEST_MEMORY=$PWD/node PRISM_HOST_POOL=$((256 << 20))
+    node 2000000
+    captured short
+    grep -q 'PRISM_HOST_POOL is 0.3 GB, and 2.0 GB of memory are available, of which 2.1 GB are kept free' <<<"$errors"
+    [ "$(counter short evictions)" -gt 0 ]
+    [ "$(counter short host_bytes)" -eq 0 ]
+    [ "$(counter short spilled_bytes)" -eq "$(counter short bytes_out)" ]
+    diff <(numbers fits) <(numbers short)
+    PRISM_HOST_RESERVE=1000000000 captured enough
+    [ "$(counter enough host_bytes)" -gt 0 ]
+    diff <(numbers fits) <(numbers enough)
+    nothing_left
+}
+
 # Without inputs that go early, each of the 37 sums in a row would need the two ranks that do not fit brought back, and two others
 # out: 74 evictions at least.
 @test "a row of sums on one stream needs a rank on the device once, not once a sum" {
