@@ -18,6 +18,7 @@
 #define SLABS      8u       /* at least, of a smaller pool */
 #define PINNERS    8u       /* threads, at most a quarter of the cores */
 #define LOOK_NS    100000000 /* from one look at the node's memory to the next */
+#define REST_NS    NSEC_PER_SEC /* after memory was short nothing is added for so long, or slabs would come and go */
 #define BYTES_MOST (1ull << 60)
 #define GB         1e9
 
@@ -39,6 +40,8 @@ static struct {
     bool known;      /* there was one lately */
     bool is_short;   /* less than the reserve, and nothing was given back since */
     int64_t room;    /* bytes that may be pinned until the next */
+    bool rests;      /* memory was short not long ago */
+    int64_t short_ns; /* when it was last */
     struct available now;
     uint64_t reserve;
     bool warned;
@@ -66,7 +69,7 @@ static bool is_below_limit(void)
 
 static bool memory_allows(void)
 {
-    return memory.room >= bytes_for_all(pool.slab);
+    return !memory.rests && memory.room >= bytes_for_all(pool.slab);
 }
 
 static bool is_wanted(void)
@@ -209,6 +212,9 @@ static void look(void)
     reserve = reserve < BYTES_MOST ? reserve : BYTES_MOST;
     memory.room = (int64_t)(now.bytes - reserve) - bytes_for_all(untouched);
     memory.is_short = now.bytes < reserve;
+    if (memory.is_short)
+        memory.short_ns = clock_now_ns();
+    memory.rests = memory.short_ns && clock_now_ns() < memory.short_ns + REST_NS;
     memory.known = true;
     memory.now = now;
     memory.reserve = reserve;

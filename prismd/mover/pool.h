@@ -6,8 +6,8 @@
  *
  * The pool yields to the rest of the node. Another thread, the watcher, looks every 100 ms at what is available (available.h)
  * while slabs are there or wanted:
- *   less than reserve + slab   no slab is added. That is as if the limit were reached, but only until the next look: memory
- *                              of virtual machines grows as it is used.
+ *   less than reserve + slab   no slab is added, nor for a second after memory was short. That is as if the limit were reached,
+ *                              but only until a later look: memory of virtual machines grows as it is used.
  *   less than the reserve      (limit.h) the memory is short: slabs in which nothing lies are given back, one, a look, the next.
  *                              Where there is none, one is emptied: what is free in it is not handed out any more, and the
  *                              keeper (store.h) moves or writes what lies in it. What is being copied is waited for, never touched.
