@@ -255,7 +255,7 @@ PRISM_EXPORT CUresult cuCtxDestroy(CUcontext context)
     return CUDA_SUCCESS;
 }
 
-/* Pinned host memory: synchronises too, and is not device memory. */
+/* Host memory that is pinned no more: synchronises too, and is not device memory. */
 #define FREE_HOST(api, name)                            \
     WRAP(api, name, (void *pointer),                    \
          if (!frame_enter())                            \
@@ -271,4 +271,6 @@ PRISM_EXPORT CUresult cuCtxDestroy(CUcontext context)
          frame_leave();                                 \
          return r;)
 FREE_HOST(RT, cudaFreeHost)
+FREE_HOST(RT, cudaHostUnregister)
 FREE_HOST(DRV, cuMemFreeHost)
+FREE_HOST(DRV, cuMemHostUnregister)

@@ -239,15 +239,14 @@ uint64_t gate_output_bytes(const struct operation *o)
 
 static void describe(const struct operation *o, struct msg_part *p)
 {
-    const struct redop *own = comm_redop(o->comm, o->redop);
     *p = (struct msg_part){
         .op = (uint8_t)o->op,
         .datatype = (uint8_t)o->datatype,
-        .redop = own ? COLL_REDOP_PREMUL : (uint8_t)o->redop,
+        .redop = o->own.used ? COLL_REDOP_PREMUL : (uint8_t)o->redop,
         .peer = o->peer,
         .count = o->count,
         .out_bytes = gate_output_bytes(o),
-        .scalar = own ? own->scalar : 0,
+        .scalar = o->own.scalar,
     };
     if (o->comm->shrunk && session.phase != PHASE_CALIBRATE)
         p->out_bytes = 0; /* real NCCL moves them */

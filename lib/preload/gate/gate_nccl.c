@@ -57,13 +57,11 @@ static void communicate(const struct run *r, const struct coll_call *c)
     switch (c->kind) {
     case COLL_CALL_ALLREDUCE:
         NCCL_MUST(real_nccl(AllReduce)(from, to, count, type,
-                                       shrunk_redop(r->shrunk, r->plan, c->datatype, comm_redop(o->comm, o->redop)), real,
-                                       stream));
+                                       shrunk_redop(r->shrunk, r->plan, c->datatype, o->own.scalar), real, stream));
         break;
     case COLL_CALL_REDUCE:
         NCCL_MUST(real_nccl(Reduce)(from, to, count, type,
-                                    shrunk_redop(r->shrunk, r->plan, c->datatype, comm_redop(o->comm, o->redop)), c->peer,
-                                    real, stream));
+                                    shrunk_redop(r->shrunk, r->plan, c->datatype, o->own.scalar), c->peer, real, stream));
         break;
     case COLL_CALL_BROADCAST:
         NCCL_MUST(real_nccl(Broadcast)(from ? from : to, to, count, type, c->peer, real, stream));

@@ -158,19 +158,16 @@ ncclResult_t comm_redop_create(struct comm *c, ncclRedOp_t *op, const void *scal
                                ncclScalarResidence_t residence)
 {
     size_t size = coll_datatype_size((int)datatype);
-    uint64_t bits = 0;
+    struct redop made = {.used = true, .datatype = (uint8_t)datatype};
     if (!c || !op || !scalar || !size)
         return ncclInvalidArgument;
-    if (residence == ncclScalarHostImmediate) {
-        memcpy(&bits, scalar, size);
-    } else {
-        /* NCCL reads it when the operation runs; it may not change until then, so what is queued now has set it. */
-        CUDA_MUST(driver(cuCtxSynchronize)());
-        CUDA_MUST(driver(cuMemcpyDtoH)(&bits, (CUdeviceptr)(uintptr_t)scalar, size));
-    }
+    if (residence == ncclScalarHostImmediate)
+        memcpy(&made.scalar, scalar, size);
+    else
+        made.where = scalar;
     int number;
     session_lock();
-    *free_redop(c, &number) = (struct redop){.used = true, .datatype = (uint8_t)datatype, .scalar = bits};
+    *free_redop(c, &number) = made;
     session_unlock();
     *op = (ncclRedOp_t)(COMM_REDOPS_FIRST + number);
     return ncclSuccess;

@@ -14,7 +14,8 @@
 struct redop { /* made by ncclRedOpCreatePreMulSum */
     bool used;
     uint8_t datatype;
-    uint64_t scalar; /* bits of the datatype */
+    uint64_t scalar;  /* bits of the datatype */
+    const void *where; /* device memory that has the scalar, read when an operation is called; NULL: it is above */
 };
 
 struct comm {
@@ -41,7 +42,7 @@ ncclResult_t comm_unique_id(ncclUniqueId *id);
 ncclResult_t comm_redop_create(struct comm *c, ncclRedOp_t *op, const void *scalar, ncclDataType_t datatype,
                                ncclScalarResidence_t residence);
 ncclResult_t comm_redop_destroy(struct comm *c, ncclRedOp_t op);
-/* The program's own operation, NULL for NCCL's and unknown ones. */
+/* The program's own operation, NULL for NCCL's and unknown ones. It may be destroyed before the group that it is used in ends. */
 const struct redop *comm_redop(const struct comm *c, int op);
 
 #endif

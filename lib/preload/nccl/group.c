@@ -5,7 +5,10 @@
 
 #include "preload/gate/gate.h"
 #include "preload/preload.h"
+#include "preload/real.h"
 #include "preload/gate/streams.h"
+#include "preload/memory/park.h"
+#include "preload/memory/residence.h"
 #include "preload/memory/room.h"
 
 static PRISM_THREAD int depth;
@@ -17,6 +20,31 @@ void group_start(void)
     depth++;
 }
 
+static bool is_own(const struct operation *o)
+{
+    const struct redop *own = comm_redop(o->comm, o->redop);
+    return own && own->datatype == o->datatype;
+}
+
+/* The program may destroy its reduction before the group ends, as PyTorch does. NCCL reads a scalar on the device when the operation
+ * runs; here the host waits for what lies in front of it on the stream, and for nothing else. */
+static void take_own(struct operation *o)
+{
+    const struct redop *own = coll_op_is_reduction(o->op) ? comm_redop(o->comm, o->redop) : NULL;
+    CUstream stream = o->stream ? (CUstream)o->stream : CU_STREAM_LEGACY;
+    if (!own)
+        return;
+    o->own = *own;
+    if (!own->where || streams_is_capturing(stream)) /* gate_issue will refuse it */
+        return;
+    park_touch(stream, false);
+    CUDA_MUST(driver(cuStreamSynchronize)(stream));
+    residence_hold_idle(stream);
+    CUDA_MUST(driver(cuMemcpyDtoHAsync)(&o->own.scalar, (CUdeviceptr)(uintptr_t)own->where, coll_datatype_size(o->datatype), stream));
+    CUDA_MUST(driver(cuStreamSynchronize)(stream));
+    residence_let_go();
+}
+
 static bool valid(const struct operation *o)
 {
     size_t size = coll_datatype_size(o->datatype);
@@ -25,7 +53,7 @@ static bool valid(const struct operation *o)
         return false;
     if (o->count > UINT64_MAX / size / (uint64_t)o->comm->size)
         return false;
-    if (coll_op_is_reduction(o->op) && (o->redop < 0 || o->redop >= ncclNumOps) && !comm_redop(o->comm, o->redop))
+    if (coll_op_is_reduction(o->op) && (o->redop < 0 || o->redop >= ncclNumOps) && !is_own(o))
         return false;
     bool in = coll_input_count(o->op, o->count, o->comm->rank, o->peer, o->comm->size) != 0;
     bool out = coll_output_count(o->op, o->count, o->comm->rank, o->peer, o->comm->size) != 0;
@@ -75,6 +103,7 @@ ncclResult_t group_add(const struct operation *operation)
     if (!valid(operation))
         return ncclInvalidArgument;
     struct operation one = *operation;
+    take_own(&one);
     if (!depth) {
         issue_all(&one, 1);
         return ncclSuccess;

@@ -17,6 +17,7 @@ struct operation {
     int datatype, redop; /* as in the NCCL call */
     int peer;            /* root, destination or source; -1 none */
     cudaStream_t stream;
+    struct redop own; /* what redop was at the call, if it is the program's (group_add fills it); used: it is */
 };
 
 void group_start(void);

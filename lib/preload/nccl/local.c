@@ -34,7 +34,7 @@ bool local_issue(struct comm *c, const struct operation *o, uint32_t n)
     if (c->size != 1)
         return false;
     for (uint32_t i = 0; i < n; i++)
-        if (comm_redop(c, o[i].redop))
+        if (o[i].own.used)
             return false;
     for (uint32_t i = 0; i < n; i++) {
         uint64_t bytes = o[i].count * coll_datatype_size(o[i].datatype);

@@ -177,11 +177,11 @@ static uint64_t reciprocal(int n, int datatype)
     }
 }
 
-ncclRedOp_t shrunk_redop(struct shrunk *s, const struct coll_plan *plan, int datatype, const struct redop *own)
+ncclRedOp_t shrunk_redop(struct shrunk *s, const struct coll_plan *plan, int datatype, uint64_t own)
 {
     if (plan->redop != COLL_REDOP_PREMUL)
         return (ncclRedOp_t)plan->redop;
-    uint64_t scalar = plan->average_of ? reciprocal(plan->average_of, datatype) : own ? own->scalar : 0;
+    uint64_t scalar = plan->average_of ? reciprocal(plan->average_of, datatype) : own;
     struct shrunk_redop *r, wanted = {.key = {(uint64_t)datatype, scalar}};
     HASH_FIND(hh, s->redops, &wanted.key, sizeof wanted.key, r);
     if (r)

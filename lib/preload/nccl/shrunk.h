@@ -54,7 +54,7 @@ void shrunk_destroy(struct shrunk *s); /* NULL is fine */
 const struct coll_plan *shrunk_plan(struct shrunk *s, int op, int root, int datatype, int redop);
 /* The plan of this rank's own side of a group of messages; the caller destroys it. */
 struct coll_plan *shrunk_messages(struct shrunk *s, const struct coll_message *messages, size_t n);
-/* The real operation for a plan's redop; own: the program's PreMulSum, or NULL. */
-ncclRedOp_t shrunk_redop(struct shrunk *s, const struct coll_plan *plan, int datatype, const struct redop *own);
+/* The real operation for a plan's redop; own: the factor of the program's PreMulSum, else 0. */
+ncclRedOp_t shrunk_redop(struct shrunk *s, const struct coll_plan *plan, int datatype, uint64_t own);
 
 #endif

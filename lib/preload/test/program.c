@@ -349,6 +349,45 @@ static void act_plain(void)
     tear_down();
 }
 
+/* Reductions of its own that are gone before their groups end; a factor on the device that changes from use to use. */
+static void act_own_sums(void)
+{
+    ncclRedOp_t op;
+    float factor = 0.5f, *where;
+    set_up();
+    put((float)(rank + 1));
+    CHECK(cudaMalloc((void **)&where, sizeof *where));
+    CHECK(ncclGroupStart());
+    CHECK(ncclRedOpCreatePreMulSum(&op, &factor, ncclFloat, ncclScalarHostImmediate, comm));
+    CHECK(ncclAllReduce(buffer, buffer, N, ncclFloat, op, comm, stream));
+    printf("other type %d\n", ncclAllReduce(buffer, buffer, N / 2, ncclDouble, op, comm, stream));
+    CHECK(ncclRedOpDestroy(op, comm));
+    CHECK(ncclGroupEnd());
+    CHECK(ncclRedOpCreatePreMulSum(&op, where, ncclFloat, ncclScalarDevice, comm));
+    for (factor = 2; factor < 4; factor++) {
+        CHECK(cudaMemcpyAsync(where, &factor, sizeof factor, cudaMemcpyHostToDevice, stream));
+        CHECK(ncclAllReduce(buffer, buffer, N, ncclFloat, op, comm, stream));
+    }
+    CHECK(ncclRedOpDestroy(op, comm));
+    get();
+    CHECK(cudaFree(where));
+    tear_down();
+}
+
+/* Nothing here waits for the operation but the end of a registration. */
+static void act_unpin(void)
+{
+    static char page[4096] __attribute__((aligned(4096)));
+    set_up();
+    CHECK(cudaHostRegister(page, sizeof page, 0));
+    CHECK(ncclAllReduce(buffer, buffer, N, ncclFloat, ncclSum, comm, stream));
+    CHECK(cudaHostUnregister(page));
+    CHECK(cudaStreamQuery(stream));
+    printf("unpinned\n");
+    fflush(stdout);
+    _exit(0);
+}
+
 static void act_reset(void)
 {
     set_up();
@@ -528,7 +567,7 @@ int main(int argc, char **argv)
     } acts[] = {
         {"allreduce", act_allreduce}, {"group", act_group}, {"computes", act_computes}, {"split", act_split}, {"fork", act_fork},
         {"connections", act_connections}, {"names", act_names}, {"newer", act_newer}, {"local", act_local}, {"large", act_large},
-        {"many", act_many}, {"store", act_store}, {"bad", act_bad}, {"plain", act_plain}, {"average", act_average}, {"reset", act_reset}, {"wide", act_wide}, {"beside_capture", act_beside_capture}, {"grow", act_grow},
+        {"many", act_many}, {"store", act_store}, {"bad", act_bad}, {"plain", act_plain}, {"average", act_average}, {"own_sums", act_own_sums}, {"unpin", act_unpin}, {"reset", act_reset}, {"wide", act_wide}, {"beside_capture", act_beside_capture}, {"grow", act_grow},
         {"closed", act_closed}, {"narrow", act_narrow}, {"on_and_on", act_on_and_on},
     };
     for (size_t i = 0; i < sizeof acts / sizeof *acts; i++)

@@ -355,6 +355,33 @@ static void one_rank_communicator(void **state)
     assert_int_equal(fake_count(&f->ranks[0], GRAPH_COMM), 0);
 }
 
+static void sums_with_a_factor(void **state)
+{
+    static const float factors[] = {0.5f, 2, 3};
+    struct fake *f = fresh(PHASE_CAPTURE);
+    RUN(f, 2, "own_sums");
+    assert_exit(&f->ranks[0], 0);
+    assert_output(&f->ranks[0], "other type 4");
+    assert_int_equal(fake_count(&f->ranks[0], GRAPH_COMM), 3);
+    for (uint32_t i = 0, k = 0; i < f->ranks[0].nnodes; i++) {
+        const struct msg_part *p = &f->ranks[0].first_parts[i];
+        uint32_t bits;
+        if (f->ranks[0].nodes[i].kind != GRAPH_COMM)
+            continue;
+        memcpy(&bits, &factors[k++], sizeof bits);
+        assert_int_equal(p->redop, COLL_REDOP_PREMUL);
+        assert_int_equal(p->scalar, bits);
+    }
+}
+
+static void unregistering_waits_for_the_device(void **state)
+{
+    struct fake *f = fresh(PHASE_CAPTURE);
+    RUN(f, 2, "unpin");
+    assert_output(&f->ranks[0], "unpinned");
+    assert_true(fake_count(&f->ranks[0], GRAPH_SYNC) > 0);
+}
+
 /* Offsets of the region that operations have had, at most. */
 static uint64_t used_end(const struct fake_rank *r)
 {
@@ -540,13 +567,10 @@ static void launch_replaces_the_program(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(capture_allreduce),
-        cmocka_unit_test(capture_group_of_two_streams),
+        cmocka_unit_test(capture_allreduce), cmocka_unit_test(capture_group_of_two_streams),
         cmocka_unit_test(capture_split),
-        cmocka_unit_test(paced_delivery),
-        cmocka_unit_test(paced_group),
-        cmocka_unit_test(shrunk_allreduce),
-        cmocka_unit_test(shrunk_group),
+        cmocka_unit_test(paced_delivery), cmocka_unit_test(paced_group),
+        cmocka_unit_test(shrunk_allreduce), cmocka_unit_test(shrunk_group),
         cmocka_unit_test(shrunk_average),
         cmocka_unit_test(same_structure_in_all_phases),
         cmocka_unit_test(waiting_streams),
@@ -559,17 +583,14 @@ int main(void)
         cmocka_unit_test(captures_beside_operations_go_on),
         cmocka_unit_test(nodes_travel_together),
         cmocka_unit_test(a_computing_host_is_heard_of),
-        cmocka_unit_test(functions_by_name_are_ours),
-        cmocka_unit_test(newer_functions),
-        cmocka_unit_test(one_rank_communicator),
+        cmocka_unit_test(functions_by_name_are_ours), cmocka_unit_test(newer_functions),
+        cmocka_unit_test(one_rank_communicator), cmocka_unit_test(sums_with_a_factor), cmocka_unit_test(unregistering_waits_for_the_device),
         cmocka_unit_test(operations_wait_for_room), cmocka_unit_test(operations_of_any_size),
         cmocka_unit_test(the_host_goes_on_behind_closed_gates), cmocka_unit_test(regions_beyond_the_address_space),
         cmocka_unit_test(wide_copies),
         cmocka_unit_test(host_goes_on_while_the_heap_grows),
-        cmocka_unit_test(reset_frees_all),
-        cmocka_unit_test(store_port_is_told),
-        cmocka_unit_test(bad_arguments),
-        cmocka_unit_test(passes_through_when_no_rank),
+        cmocka_unit_test(reset_frees_all), cmocka_unit_test(store_port_is_told),
+        cmocka_unit_test(bad_arguments), cmocka_unit_test(passes_through_when_no_rank),
         cmocka_unit_test(lost_daemon_ends_the_rank),
         cmocka_unit_test(launch_failure),
         cmocka_unit_test(launch_replaces_the_program),
