@@ -37,7 +37,7 @@ $(B)/test/preload_context: | $(B)/test/preload_contexts $(LIB)/libprism.so
 # preload_switched is moved off its device and back.
 $(eval $(call test_program,preload_switched,lib/preload/test,switched.c,,-L$(LIB)/softgpu -lnccl -lcudart -lcuda -ldl,-Ilib/abi))
 $(eval $(call unit_test,preload_switching,lib/preload/test,switching.c fake_mover.c fake_prismd.c,coll proto common,,-Ilib/abi))
-$(B)/test/preload_switching: | $(B)/test/preload_switched $(LIB)/libprism.so
+$(B)/test/preload_switching: | $(B)/test/preload_switched $(PRELOAD_DOUBLES) $(LIB)/libprism.so
 # preload_ranged names what it does; a second time by NVIDIA's own headers, where they are.
 $(eval $(call test_program,preload_ranged,lib/preload/test,ranged.c,,-L$(LIB)/softgpu -lnccl -lcudart -lcuda -ldl -pthread,-Ilib/abi -I.))
 $(eval $(call unit_test,preload_marks,lib/preload/test,marks.c fake_prismd.c,coll proto common,,-Ilib/abi))

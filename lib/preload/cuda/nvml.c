@@ -1,5 +1,5 @@
-/* nvml.c - the devices of a node as NVML shows them, for programs that count or name devices through it (PyTorch,
- * monitors). All else of NVML passes through, with the physical device's handle.
+/* nvml.c - the devices of a node as NVML shows them, for programs that count or name devices through it, or ask for their memory
+ * (PyTorch, monitors). All else of NVML passes through, with the physical device's handle.
  *
  * NVML knows no CUDA_VISIBLE_DEVICES: its indices are the node's. The handles of all logical devices are one, so that the
  * functions that pass through understand it; what a handle's own name is (index, UUID, PCI address) is answered for the
@@ -11,6 +11,8 @@
 
 #include "preload/cuda/device.h"
 #include "preload/cuda/wrap.h"
+#include "preload/memory/residence.h"
+#include "preload/memory/vmm.h"
 
 /* nvml.h, as far as it is needed. */
 typedef int nvmlReturn_t;
@@ -128,4 +130,47 @@ PRISM_EXPORT nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, struct nv
     device_pci_text(asked_index(), pci->bus_id_legacy, sizeof pci->bus_id_legacy);
     snprintf(pci->bus_id, sizeof pci->bus_id, "%08X:%02X:%02X.0", ours.domain, ours.bus, ours.device);
     return NVML_SUCCESS;
+}
+
+/* --- memory: in capture the rank has a device of its own (vmm.h), of which other ranks take nothing --- */
+
+struct nvml_memory {
+    unsigned long long total, free, used;
+};
+struct nvml_memory_2 {
+    unsigned version;
+    unsigned long long total, reserved, free, used;
+};
+
+/* False: nothing moves here, so the device is as it is. */
+static bool own_free(nvmlDevice_t device, unsigned long long *free_bytes)
+{
+    uint64_t own, total;
+    if (!residence_is_on() || !is_ours(device))
+        return false;
+    vmm_info(&own, &total);
+    *free_bytes = own;
+    return true;
+}
+
+nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, struct nvml_memory *memory);
+PRISM_EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, struct nvml_memory *memory)
+{
+    FIND(NVML, nvmlDeviceGetMemoryInfo);
+    nvmlReturn_t r = real(device, memory);
+    if (!r && device_is_logical() && own_free(device, &memory->free))
+        memory->used = memory->total - memory->free;
+    return r;
+}
+
+nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, struct nvml_memory_2 *memory);
+PRISM_EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, struct nvml_memory_2 *memory)
+{
+    FIND(NVML, nvmlDeviceGetMemoryInfo_v2);
+    nvmlReturn_t r = real(device, memory);
+    if (!r && device_is_logical() && own_free(device, &memory->free)) {
+        unsigned long long taken = memory->reserved + memory->free;
+        memory->used = taken < memory->total ? memory->total - taken : 0;
+    }
+    return r;
 }

@@ -13,7 +13,6 @@
 #include "common/log.h"
 #include "preload/nccl/comm.h"
 #include "preload/nccl/group.h"
-#include "preload/memory/memory.h"
 #include "preload/preload.h"
 #include "preload/real.h"
 
@@ -96,19 +95,21 @@ static void rank_ResetDebugInit(void)
 
 /* --- memory --- */
 
+/* Memory of the program like any other: left to our cuMemAlloc and cuMemFree, outside of this frame. */
 static ncclResult_t rank_MemAlloc(void **ptr, size_t size)
 {
     CUdeviceptr pointer = 0;
     if (!ptr)
         return ncclInvalidArgument;
-    if (driver(cuMemAlloc)(&pointer, size))
+    frame.depth--;
+    CUresult r = cuMemAlloc(&pointer, size);
+    frame.depth++;
+    if (r)
         return ncclUnhandledCudaError;
-    memory_add(MEMORY_POINTER, pointer, size);
     *ptr = (void *)(uintptr_t)pointer;
     return ncclSuccess;
 }
 
-/* A free of the program like any other: left to our cuMemFree, outside of this frame. */
 static ncclResult_t rank_MemFree(void *ptr)
 {
     if (!ptr)

@@ -58,3 +58,11 @@ NVML(nvmlDeviceGetName, (nvmlDevice_t device, char *text, unsigned length))
     snprintf(text, length, "physical-%d", device->index);
     return 0;
 }
+
+NVML(nvmlDeviceGetMemoryInfo, (nvmlDevice_t device, unsigned long long memory[3])) /* total, free, used */
+{
+    memory[0] = 8ull << 30;
+    memory[1] = 1ull << 20; /* others have nearly all */
+    memory[2] = memory[0] - memory[1];
+    return 0;
+}

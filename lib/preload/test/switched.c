@@ -1,5 +1,6 @@
 /* switched.c - what the tests of switching run as a rank: an ordinary CUDA program, one act an argument. Acts that wait for
  * the test, or make it wait, do so by files in $SWITCHED_FLAGS. */
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -99,7 +100,10 @@ static void act_kinds(void)
     CHECK(cudaMallocPitch(&q, &pitch, 1000, 10));
     printf("pitch %zu\n", pitch);
     CHECK(cudaFree(q));
+    CHECK(cudaMemGetInfo(&free_before, NULL));
     CHECK(ncclMemAlloc(&q, 5 * MIB));
+    CHECK(cudaMemGetInfo(&free_after, NULL));
+    printf("of NCCL takes %zu\n", (free_before - free_after) / MIB);
     struct cudaPointerAttributes attributes;
     CHECK(cudaPointerGetAttributes(&attributes, q));
     MUST(attributes.type == cudaMemoryTypeDevice);
@@ -113,6 +117,24 @@ static void act_kinds(void)
     printf("wrong free %d\n", cudaFree((void *)0x12345));
     CHECK(cudaMemGetInfo(&free_after, NULL));
     MUST(free_before == free_after);
+}
+
+/* What NVML (argument: its library) says of memory is what CUDA says. */
+static void act_nvml(const char *path)
+{
+    void *library = dlopen(path, RTLD_NOW), *device, *p;
+    MUST(library);
+    int (*by_index)(unsigned, void **) = (int (*)(unsigned, void **))dlsym(library, "nvmlDeviceGetHandleByIndex_v2");
+    int (*memory_of)(void *, unsigned long long *) = (int (*)(void *, unsigned long long *))dlsym(library, "nvmlDeviceGetMemoryInfo");
+    unsigned long long memory[3];
+    size_t free_bytes;
+    CHECK(by_index(0, &device));
+    CHECK(cudaMalloc(&p, 100 * MIB));
+    CHECK(cudaMemGetInfo(&free_bytes, NULL));
+    CHECK(memory_of(device, memory));
+    MUST(memory[1] == free_bytes && memory[2] == memory[0] - free_bytes);
+    CHECK(cudaFree(p));
+    printf("nvml done\n");
 }
 
 static void act_full(void)
@@ -548,7 +570,9 @@ int main(int argc, char **argv)
             acts[i].act();
             return 0;
         }
-    if (!strcmp(act, "wait") && argc > 2)
+    if (!strcmp(act, "nvml") && argc > 2)
+        act_nvml(argv[2]);
+    else if (!strcmp(act, "wait") && argc > 2)
         act_wait(argv[2]);
     else if (!strcmp(act, "any") && argc > 3)
         act_any((unsigned)atoi(argv[2]), atoi(argv[3]));

@@ -90,10 +90,28 @@ static void kinds_of_memory(void **state)
     struct fake *f = fresh(grant_only);
     RUN(f, 1, "kinds");
     assert_done(&f->ranks[0], "large takes 4\npitch 1024\n");
+    assert_done(&f->ranks[0], "of NCCL takes 6\n");
     assert_done(&f->ranks[0], "ipc 801\nzero 0 (nil)\nwrong free 1\n");
     assert_int_equal(f->ranks[0].live_bytes, 0);
     assert_true(f->ranks[0].peak_bytes > 599 * 600 / 2 * 97);
     assert_int_equal(movers[0].most_granted, 256 * MIB); /* one step was enough */
+    remove_flags();
+}
+
+static void nvml_says_the_same(void **state)
+{
+    struct fake *f = fresh(grant_only);
+    char path[4096];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 64);
+    assert_true(n > 0);
+    path[n] = '\0';
+    strcpy(strrchr(path, '/'), "/doubles/libnvidia-ml.so.1");
+    f->more_env[1][0] = "PRISM_DEVICE";
+    f->more_env[1][1] = "0";
+    f->more_env[2][0] = "PRISM_LOGICAL_DEVICES";
+    f->more_env[2][1] = "8";
+    RUN(f, 1, "nvml", path);
+    assert_done(&f->ranks[0], "nvml done\n");
     remove_flags();
 }
 
@@ -416,6 +434,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kinds_of_memory),
+        cmocka_unit_test(nvml_says_the_same),
         cmocka_unit_test(memory_is_full),
         cmocka_unit_test(much_memory_in_few_ranges),
         cmocka_unit_test(prismd_refuses),
