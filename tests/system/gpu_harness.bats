@@ -88,6 +88,29 @@ P
     nothing_left
 }
 
+@test "without a GPU, PyTorch or a built tree it is one line and exit code 69" {
+    [ ! -e /dev/nvidiactl ] || skip "there is a GPU"
+    local run=("$PRISM_SOURCE/tests/gpu/run" --lib "$PRISM_BUILD/lib" --out out --stages all)
+    run "${run[@]}" --bin "$PWD/nowhere"
+    [ "$status" -eq 69 ]
+    [ "$output" = "tests/gpu/run: there is no prism in $PWD/nowhere: make all test-programs, or --bin and --lib" ]
+    run env -u LD_LIBRARY_PATH "${run[@]}" --bin "$PRISM_BUILD/bin"
+    [ "$status" -eq 69 ]
+    [ "$output" = "tests/gpu/run: CUDA finds no GPU here (--soft rehearses on software GPUs)" ]
+    # Software GPUs for one.
+    run env LD_LIBRARY_PATH="$PRISM_BUILD/lib/softgpu" "${run[@]}" --bin "$PRISM_BUILD/bin" --python false
+    [ "$status" -eq 69 ]
+    [ "$output" = "tests/gpu/run: false cannot import PyTorch (--python names another): " ]
+}
+
+@test "Prism's own last line tells a refusal, and no name of a file does" {
+    PYTHONPATH=$PRISM_SOURCE/tests/gpu python3 - <<'P'
+from harness.scripts import last_word
+ends = "prism: rank 0: its output ends with (all of it: /tmp/trace-refused-graph/logs/capture.rank0)"
+assert last_word(f"{ends}\n prism: graph\nprism: rank 0 ended with exit code 1 in capture\n{ends}\nAllReduce") == "prism: rank 0 ended with exit code 1 in capture"
+P
+}
+
 real() { # SCRIPT [arguments...]
     run timeout 280 "$PRISM_SOURCE/tests/gpu/$1" "$2" out --rehearse --network "$PRISM_NETWORK" --iterations 6 --minutes 4 "${@:3}"
     echo "$output"
