@@ -10,6 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <utlist.h>
+
 #include "common/error.h"
 #include "preload/container.h"
 #include "preload/preload.h"
@@ -19,7 +21,8 @@
 #define CONNECT_TRIES 100 /* 50 ms apart: the listening queue of a prismd with many ranks can be full */
 
 static int fd = -1;
-static pthread_mutex_t asking = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t asking = PTHREAD_MUTEX_INITIALIZER; /* askers, reading */
+static pthread_cond_t answered = PTHREAD_COND_INITIALIZER;
 static pthread_mutex_t sending = PTHREAD_MUTEX_INITIALIZER; /* queue, and the order of datagrams */
 static struct {
     _Alignas(8) char bytes[QUEUE_MAX];
@@ -166,24 +169,69 @@ void socket_send(const void *message, size_t size)
     socket_send_parts(message, size, NULL, 0);
 }
 
-size_t socket_ask(const void *message, size_t size, uint32_t comm, void *buffer)
+/* Threads that wait for answers. One of them reads, for all. */
+struct asker {
+    uint32_t comm;
+    void *buffer;
+    size_t size; /* of the answer; 0: it has not come */
+    struct asker *next;
+};
+static struct asker *askers;
+static bool reading;
+
+/* asking not held. */
+static size_t read_datagram(void *buffer)
 {
     ssize_t n;
-    pthread_mutex_lock(&asking);
-    socket_send(message, size);
-    for (;;) {
+    do {
         errno = 0;
         n = recv(fd, buffer, MSG_MAX, 0);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < (ssize_t)sizeof(struct msg_header))
-            lost("waiting for a communicator");
-        const struct msg_comm_ready *ready = buffer;
-        if (ready->h.type == MSG_COMM_READY && n >= (ssize_t)sizeof *ready && ready->comm == comm)
-            break;
-    }
-    pthread_mutex_unlock(&asking);
+    } while (n < 0 && errno == EINTR);
+    if (n < (ssize_t)sizeof(struct msg_header))
+        lost("waiting for a communicator");
     return (size_t)n;
+}
+
+/* asking held. buffer belongs to one of the askers. */
+static void deliver(const void *buffer, size_t n)
+{
+    const struct msg_comm_ready *ready = buffer;
+    struct asker *a = askers;
+    if (ready->h.type != MSG_COMM_READY || n < sizeof *ready)
+        return;
+    while (a && a->comm != ready->comm)
+        a = a->next;
+    if (!a)
+        return;
+    if (a->buffer != buffer)
+        memcpy(a->buffer, buffer, n);
+    a->size = n;
+}
+
+size_t socket_ask(const void *message, size_t size, uint32_t comm, void *buffer)
+{
+    struct asker me = {.comm = comm, .buffer = buffer};
+    pthread_mutex_lock(&asking);
+    LL_PREPEND(askers, &me);
+    pthread_mutex_unlock(&asking);
+    socket_send(message, size);
+    pthread_mutex_lock(&asking);
+    while (!me.size) {
+        if (reading) {
+            pthread_cond_wait(&answered, &asking);
+            continue;
+        }
+        reading = true;
+        pthread_mutex_unlock(&asking);
+        size_t n = read_datagram(buffer);
+        pthread_mutex_lock(&asking);
+        reading = false;
+        deliver(buffer, n);
+        pthread_cond_broadcast(&answered);
+    }
+    LL_DELETE(askers, &me);
+    pthread_mutex_unlock(&asking);
+    return me.size;
 }
 
 void socket_drop(void)

@@ -24,8 +24,8 @@ void socket_flush(void);
 /* Send one message, behind what is queued; header->size must be set. Thread-safe: a datagram goes whole. */
 void socket_send(const void *message, size_t size);
 void socket_send_parts(const void *message, size_t size, const void *more, size_t more_size);
-/* Send, then wait for a COMM_READY of that communicator; buffer gets the datagram (at least MSG_MAX bytes). One caller at
- * a time (own lock); returns its length. */
+/* Send, then wait for a COMM_READY of that communicator; buffer gets the datagram (at least MSG_MAX bytes); returns its length.
+ * Several threads may ask at once: what they ask for may become ready in any order. */
 size_t socket_ask(const void *message, size_t size, uint32_t comm, void *buffer);
 /* Close without a word (forked child). */
 void socket_drop(void);

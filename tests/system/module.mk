@@ -4,6 +4,7 @@ SYSTEM_TESTS += $(sort $(wildcard tests/system/*.bats))
 SYSTEM_SOFTGPU := -L$(LIB)/softgpu -lcudart -lnccl -Wl,--allow-shlib-undefined
 $(eval $(call test_program,looper,tests/system,looper.c,c10d common,$(SYSTEM_SOFTGPU) -levent_core -lxxhash,-isystem lib/abi))
 $(eval $(call test_program,stubborn,tests/system,stubborn.c,c10d common,$(SYSTEM_SOFTGPU) -levent_core -lxxhash -pthread,-isystem lib/abi))
+$(eval $(call test_program,crossing,tests/system,crossing.c,c10d common,$(SYSTEM_SOFTGPU) -levent_core -lxxhash -pthread,-isystem lib/abi))
 $(eval $(call test_program,buckets,tests/system,buckets.c,c10d common,$(SYSTEM_SOFTGPU) -levent_core -lxxhash,-isystem lib/abi))
 $(eval $(call test_program,clash,tests/system,clash.c,c10d common,$(SYSTEM_SOFTGPU) -levent_core -lxxhash,-isystem lib/abi))
 $(eval $(call test_program,player,tests/system,player.c,c10d common,$(SYSTEM_SOFTGPU) -levent_core -lxxhash,-isystem lib/abi))

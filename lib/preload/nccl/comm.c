@@ -1,6 +1,8 @@
 #include "preload/nccl/comm.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -12,6 +14,7 @@
 #include "preload/cuda/device.h"
 #include "preload/preload.h"
 #include "preload/real.h"
+#include "preload/nccl/group.h"
 #include "preload/nccl/shrunk.h"
 #include "preload/socket.h"
 
@@ -47,12 +50,11 @@ static int take_ballast(struct comm *c, const struct msg_comm_ready *ready)
     return driver(cuMemAlloc)(&c->ballast, (size_t)ready->ballast_kib << 10) ? -1 : 0;
 }
 
-/* Send the request and make the communicator that prismd answers with; *out NULL for NCCL_SPLIT_NOCOLOR. */
-static ncclResult_t ask(const void *request, size_t size, uint32_t number, ncclComm_t *out)
+/* Send the request and make c, which is cleared, the communicator that prismd answers with; freed if there is none. */
+static ncclResult_t ask(const void *request, size_t size, uint32_t number, struct comm *c)
 {
     struct msg_comm_ready *ready = malloc(MSG_MAX);
-    struct comm *c = calloc(1, sizeof *c);
-    if (!ready || !c)
+    if (!ready)
         abort();
     size_t len = socket_ask(request, size, number, ready);
     if (len < sizeof *ready + ready->nsandbox * sizeof(int32_t) || (ready->real_size > 0 && !ready->nsandbox))
@@ -61,7 +63,6 @@ static ncclResult_t ask(const void *request, size_t size, uint32_t number, ncclC
         session_fatal(PRISM_EXIT_UNSUPPORTED, "rank %u: communicator %u: %.*s", session.rank, number,
                       (int)(len - sizeof *ready), (const char *)(ready + 1));
     if (!ready->size) {
-        *out = NULL;
         free(c);
     } else {
         *c = (struct comm){.magic = COMM_MAGIC, .number = number, .size = ready->size, .rank = ready->rank};
@@ -77,7 +78,6 @@ static ncclResult_t ask(const void *request, size_t size, uint32_t number, ncclC
             free(ready);
             return ncclUnhandledCudaError; /* as real NCCL's, when the device has too little memory for it */
         }
-        *out = (ncclComm_t)c;
     }
     free(ready);
     return ncclSuccess;
@@ -89,26 +89,107 @@ static uint64_t library(void)
     return session.transport == TRANSPORT_NCCL ? (uintptr_t)shrunk_library() : 0;
 }
 
+/* --- those of a group: NCCL makes them all at once, so members may name them in any order --- */
+
+struct made {
+    union {
+        struct msg_comm_init init;
+        struct msg_comm_split split;
+    } request;
+    size_t size;
+    uint32_t number;
+    struct comm *comm;
+    ncclResult_t result;
+    pthread_t thread;
+};
+static PRISM_THREAD struct made *waiting;
+static PRISM_THREAD uint32_t nwaiting;
+
+static void *make(void *arg)
+{
+    struct made *m = arg;
+    m->result = ask(&m->request, m->size, m->number, m->comm);
+    return NULL;
+}
+
+static void *make_in_thread(void *arg)
+{
+    frame.depth = 1; /* nothing from here is the program's */
+    session_enter_context();
+    return make(arg);
+}
+
+/* In a group the program has the handle at once, as with NCCL, and may move it. none: no communicator will come of it. */
+static ncclResult_t make_or_keep(struct made *m, bool none, ncclComm_t *out)
+{
+    m->comm = calloc(1, sizeof *m->comm);
+    if (!m->comm)
+        abort();
+    *out = none ? NULL : (ncclComm_t)m->comm;
+    if (!group_depth()) {
+        make(m);
+        if (m->result)
+            *out = NULL;
+        return m->result;
+    }
+    waiting = realloc(waiting, (nwaiting + 1) * sizeof *waiting);
+    if (!waiting)
+        abort();
+    waiting[nwaiting++] = *m;
+    return ncclSuccess;
+}
+
+void comm_discard(void)
+{
+    nwaiting = 0;
+}
+
+ncclResult_t comm_group_end(void)
+{
+    ncclResult_t result = ncclSuccess;
+    uint32_t n = nwaiting;
+    sigset_t all, before;
+    if (!n)
+        return ncclSuccess;
+    nwaiting = 0;
+    sigfillset(&all); /* the program's signal handlers run on its own threads */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    for (uint32_t i = 1; i < n; i++)
+        if (pthread_create(&waiting[i].thread, NULL, make_in_thread, &waiting[i]))
+            session_fatal(PRISM_EXIT_SYSTEM, "rank %u: cannot start a thread for each of %u communicators of a group", session.rank, n);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    make(&waiting[0]);
+    for (uint32_t i = 0; i < n; i++) {
+        if (i)
+            pthread_join(waiting[i].thread, NULL);
+        result = result ? result : waiting[i].result;
+    }
+    return result;
+}
+
 ncclResult_t comm_init(ncclComm_t *out, int size, const ncclUniqueId *id, int rank)
 {
     if (!out || !id || size < 1 || rank < 0 || rank >= size)
         return ncclInvalidArgument;
-    struct msg_comm_init m = {.h = {MSG_COMM_INIT, sizeof m}, .comm = take_number(), .size = size, .rank = rank, .nccl = library()};
-    memcpy(m.unique_id, id, sizeof m.unique_id);
-    return ask(&m, sizeof m, m.comm, out);
+    struct made m = {.size = sizeof m.request.init, .number = take_number()};
+    m.request.init =
+        (struct msg_comm_init){.h = {MSG_COMM_INIT, sizeof m.request.init}, .comm = m.number, .size = size, .rank = rank, .nccl = library()};
+    memcpy(m.request.init.unique_id, id, sizeof m.request.init.unique_id);
+    return make_or_keep(&m, false, out);
 }
 
 ncclResult_t comm_split(struct comm *parent, int color, int key, ncclComm_t *out)
 {
     if (!parent || !out || color < NCCL_SPLIT_NOCOLOR)
         return ncclInvalidArgument;
-    struct msg_comm_split m = {.h = {MSG_COMM_SPLIT, sizeof m},
-                               .comm = take_number(),
-                               .parent = parent->number,
-                               .color = color,
-                               .key = key,
-                               .nccl = library()};
-    return ask(&m, sizeof m, m.comm, out);
+    struct made m = {.size = sizeof m.request.split, .number = take_number()};
+    m.request.split = (struct msg_comm_split){.h = {MSG_COMM_SPLIT, sizeof m.request.split},
+                                              .comm = m.number,
+                                              .parent = parent->number,
+                                              .color = color,
+                                              .key = key,
+                                              .nccl = library()};
+    return make_or_keep(&m, color == NCCL_SPLIT_NOCOLOR, out);
 }
 
 /* The record stays, so that a second destroy is an invalid argument and not a crash. */

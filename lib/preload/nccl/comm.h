@@ -32,9 +32,12 @@ struct comm {
 
 /* NULL when comm is none of ours or has been destroyed. */
 struct comm *comm_of(ncclComm_t comm);
-/* Join the communicator of a unique id. */
+/* Join the communicator of a unique id. In a group this, and comm_split, are done by comm_group_end. */
 ncclResult_t comm_init(ncclComm_t *out, int size, const ncclUniqueId *id, int rank);
 ncclResult_t comm_split(struct comm *parent, int color, int key, ncclComm_t *out);
+/* Makes what the thread's group asked for, all at once; the first error. comm_discard: forgets it. */
+ncclResult_t comm_group_end(void);
+void comm_discard(void);
 void comm_free(struct comm *c);
 /* A token: our magic and 16 random bytes. */
 ncclResult_t comm_unique_id(ncclUniqueId *id);

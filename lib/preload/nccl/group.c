@@ -20,6 +20,11 @@ void group_start(void)
     depth++;
 }
 
+int group_depth(void)
+{
+    return depth;
+}
+
 static bool is_own(const struct operation *o)
 {
     const struct redop *own = comm_redop(o->comm, o->redop);
@@ -121,16 +126,19 @@ ncclResult_t group_add(const struct operation *operation)
 void group_discard(void)
 {
     ncollected = 0;
+    comm_discard();
 }
 
 ncclResult_t group_end(void)
 {
     if (!depth)
         return ncclInvalidUsage;
-    if (--depth || !ncollected)
+    if (--depth)
         return ncclSuccess;
+    ncclResult_t made = comm_group_end();
     uint32_t n = ncollected;
     ncollected = 0;
-    issue_all(collected, n);
-    return ncclSuccess;
+    if (!made && n)
+        issue_all(collected, n);
+    return made;
 }

@@ -21,6 +21,8 @@ struct operation {
 };
 
 void group_start(void);
+/* Groups that the thread has begun and not ended. */
+int group_depth(void);
 ncclResult_t group_end(void);
 /* Forget what the group has collected, as ncclGroupSimulateEnd does. */
 void group_discard(void);
