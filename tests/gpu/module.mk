@@ -11,6 +11,8 @@ $(eval $(call test_program,ballast,tests/gpu,ballast.c,,-ldl,-I. -isystem lib/ab
 $(eval $(call test_program,gpu_moves,tests/gpu,moves.c,,-L$(LIB)/softgpu -lnccl -lcudart -lcuda,-Ilib/abi -I.))
 # Kinds of host memory that copies use.
 $(eval $(call test_program,gpu_pinned,tests/gpu,pinned.c,,-ldl -pthread,-I. -isystem lib/abi))
+# What copies both ways at once make of each step of switching, from plain ones to those that switching makes.
+$(eval $(call test_program,gpu_both,tests/gpu,both.c,,-ldl -pthread,-I. -isystem lib/abi))
 # What capture does of large operations.
 $(eval $(call test_program,gpu_volume,tests/gpu,volume.c,,-L$(LIB)/softgpu -lnccl -lcudart -lcuda,-Ilib/abi -I.))
 # What control mode makes on the device; the same object as the library's.

@@ -4,7 +4,7 @@
  *
  * Kinds: "alloc" cuMemHostAlloc; "register" anonymous memory, touched, then cuMemHostRegister; "aligned" the same at a multiple of
  * 2 MiB; "shared" a memfd; "hugetlb" where the system has such pages. "both": half of the
- * pieces goes in while the other half comes out. Threads: so many make pieces at once.
+ * pieces goes in while the other half comes out; each: GB/s of every piece of it. Threads: so many make pieces at once.
  */
 #include <pthread.h>
 #include <string.h>
@@ -74,14 +74,16 @@ static double speed(void *const *at, int out)
     return best;
 }
 
-/* GB/s of each way while both are busy: until the first of them ends. */
-static void speed_of_both(void *const *at, double gb[2])
+/* GB/s of each way while both are busy, until the first of them ends; each: of every piece in that time, 0 of the rest. */
+static void speed_of_both(void *const *at, double gb[2], double each[2][MOST])
 {
     CUevent done[2][MOST];
     int half = pieces / 2, counts[2] = {0, 0};
+    double before[2], ended = 0;
     for (int i = 0; i < 2 * half; i++)
         MUST(CU(cuEventCreate)(&done[i / half][i % half], CU_EVENT_DISABLE_TIMING));
-    double began = now();
+    memset(each, 0, sizeof(double[2][MOST]));
+    double began = before[0] = before[1] = now();
     for (size_t i = 0; i < (size_t)half; i++) {
         MUST(CU(cuMemcpyHtoDAsync)(device + i * bytes, at[i], bytes, stream));
         MUST(CU(cuEventRecord)(done[0][i], stream));
@@ -90,15 +92,25 @@ static void speed_of_both(void *const *at, double gb[2])
     }
     while (counts[0] < half && counts[1] < half)
         for (int way = 0; way < 2; way++)
-            if (CU(cuEventQuery)(done[way][counts[way]]) == CUDA_SUCCESS && ++counts[way] == half)
-                break;
-    double seconds = now() - began;
+            if (CU(cuEventQuery)(done[way][counts[way]]) == CUDA_SUCCESS) {
+                ended = now();
+                each[way][counts[way]++] = (double)bytes * 1e-9 / (ended - before[way]);
+                before[way] = ended;
+            }
     MUST(CU(cuStreamSynchronize)(stream));
     MUST(CU(cuStreamSynchronize)(other));
     for (int way = 0; way < 2; way++)
-        gb[way] = (double)bytes * counts[way] * 1e-9 / seconds;
+        gb[way] = (double)bytes * counts[way] * 1e-9 / (ended - began);
     for (int i = 0; i < 2 * half; i++)
         MUST(CU(cuEventDestroy)(done[i / half][i % half]));
+}
+
+static void print_each(const char *name, const double *each)
+{
+    printf(", \"%s\": [", name);
+    for (int i = 0; i < pieces / 2; i++)
+        printf("%s%.1f", i ? ", " : "", each[i]);
+    printf("]");
 }
 
 static void *at[MOST];
@@ -135,11 +147,15 @@ static void measure(const char *kind)
         }
     }
     double made = now() - began, in = speed(at, 0), out = speed(at, 1), both[2] = {0, 0};
+    static double each[2][MOST];
     for (int i = 0; i < 3 && pieces > 1; i++)
-        speed_of_both(at, both);
+        speed_of_both(at, both, each);
     printf("{\"row\": \"pinned\", \"kind\": \"%s\", \"threads\": %d, \"made\": true, \"touch_gb_per_s\": %.2f, \"make_gb_per_s\": %.2f, \"in_gb_per_s\": %.2f, "
-           "\"out_gb_per_s\": %.2f, \"both_in_gb_per_s\": %.2f, \"both_out_gb_per_s\": %.2f}\n",
+           "\"out_gb_per_s\": %.2f, \"both_in_gb_per_s\": %.2f, \"both_out_gb_per_s\": %.2f",
            kind, threads, touched > 0 ? (double)bytes * pieces * 1e-9 / touched : 0, (double)bytes * pieces * 1e-9 / made, in, out, both[0], both[1]);
+    print_each("both_in_each", each[0]);
+    print_each("both_out_each", each[1]);
+    printf("}\n");
     fflush(stdout);
 }
 

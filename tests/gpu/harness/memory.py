@@ -77,6 +77,19 @@ def host_pool(world, gib, most):
     return int(min(most, max(8e9, (world - fit + 1) * each)))
 
 
+PROCESS = 1.4e9  # of the host: a rank that runs PyTorch, without its staging
+LEFT = 16e9
+
+
+def host_share(launcher, program):
+    """Bytes of the host's memory that the pool may have: what the ranks and their staging leave (with 67.6 GB for the pool and 2 GiB of staging
+    each, 32 ranks needed more than the 135 GB of a machine with one GPU). Jobs for the other GPUs run beside it."""
+    machine = launcher.results.get("machine", {})
+    total = int(machine.get("memory", "0").split()[0]) * 1024 / max(1, len(machine.get("gpus", [])))
+    staging = int(program.environment.get("PRISM_STAGING", 1 << 30))
+    return max(8e9, min(110e9, total - LEFT - program.world * (PROCESS + staging)))
+
+
 def eviction(launcher, program, seed):
     """Environment of a capture whose ranks must leave the device; seed 0: in prismd's own order, else by chance. Its own choice of what
     to pin goes by the memory that is there when it starts. A machine of one GPU has half the memory of one of two."""
@@ -86,8 +99,7 @@ def eviction(launcher, program, seed):
         each = (90 if launcher.blind else 1) << 20
         return {**environment, "PRISM_DEVICES_PER_NODE": "1", "PRISM_DEVICE_MEMORY": str(program.world * each), "PRISM_HOST_POOL": str(1 << 30)}
     gib = next((float(a.split("=")[1]) for a in program.arguments if a.startswith("--gib=")), 0)
-    most = 80e9 if len(launcher.results.get("machine", {}).get("gpus", [])) == 1 else 110e9
-    return {"PRISM_HOST_POOL": str(host_pool(program.world, gib, most)), **environment}
+    return {"PRISM_HOST_POOL": str(host_pool(program.world, gib, host_share(launcher, program))), **environment}
 
 
 def reference(launcher, row, program):
@@ -262,9 +274,9 @@ def moves_row(launcher):
     cuCheckpointProcess. Copies alone are compared with copies alone, both ways at once with both ways at once."""
     test, visible = os.path.join(os.path.dirname(launcher.bin), "test"), {"CUDA_VISIBLE_DEVICES": launcher.devices[0]}
     small = launcher.options.soft
-    pinned = ["16", "4"] if small else ["256", "96"]
+    pinned = ["16", "4"] if small else ["256", "160"]
     copies_of = []
-    for threads in ("1", "4", "1"):  # that make the memory, as the mover's do: does it matter for copies both ways?
+    for threads in ("4", "1"):  # that make the memory, the first as the mover's do: does it matter for copies both ways?
         got = launcher.call([os.path.join(test, "gpu_pinned"), *pinned, "register", threads], f"pinned-{threads}", 90, {} if small else visible)
         copies_of.append(json.loads(next(line for line in got["text"].splitlines() if line.startswith("{"))))
     plain = {name: max(c[name] for c in copies_of) for name in copies_of[0] if name.endswith("gb_per_s")}
