@@ -27,3 +27,21 @@ all_phases() {
 @test "two communicators made by two threads, in opposite orders" {
     all_phases threads
 }
+
+# Each has a ballast that the device has no room for; the group's handles are nobody's then.
+@test "communicators of a group for which there is no memory leave handles that are invalid, not memory that was given back" {
+    export PRISM_BUILD
+    local version
+    version=$(python3 -c 'import ctypes, os
+v = ctypes.c_int()
+ctypes.CDLL(os.environ["PRISM_BUILD"] + "/lib/softgpu/libnccl.so.2").ncclGetVersion(ctypes.byref(v))
+print(v.value)')
+    run_prism run --emulate=2 --assistants=0 --trace=trace -- "$PRISM_BUILD/test/crossing" refused
+    [ "$status" -eq 0 ] || { echo "$errors"; return 1; }
+    echo '{"format": "prism-ballast", "version": 1, "nccl": '"$version"', "process_bytes": 0, "channels": 0,
+        "sizes": [{"size": 2, "bytes": 4398046511104}]}' >ballast.json
+    PRISM_BALLAST=$PWD/ballast.json run_prism run --phase=emulate --emulate=2 --assistants=0 --trace=trace -- "$PRISM_BUILD/test/crossing" refused
+    [ "$status" -eq 5 ] || { echo "$errors"; return 1; }
+    [ "$(grep -c '^rank 0: aborting no communicator' <<<"$output")" -eq 2 ]
+    nothing_left
+}

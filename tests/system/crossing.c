@@ -1,8 +1,9 @@
 /* crossing.c - a program whose ranks make two communicators in opposite orders, in one group or by two threads at once.
  *
- *   crossing group|threads
+ *   crossing group|threads|refused
  *
- * Sums of both communicators, three iterations; each rank prints the last ones.
+ * Sums of both communicators, three iterations; each rank prints the last ones. refused: in a group; if that fails, each rank prints
+ * what aborting its handles then says, and ends.
  */
 #include <pthread.h>
 #include <time.h>
@@ -36,7 +37,21 @@ static void make_by_threads(int *order)
         pthread_join(threads[i], NULL);
 }
 
-static void make_in_group(int *order)
+/* What aborting the handles of a group says that was refused; nothing of one that was not. */
+static void tell_refusal(ncclResult_t made, const ncclComm_t *handles)
+{
+    ncclComm_t alone;
+    ncclUniqueId id;
+    nccl(ncclGetUniqueId(&id));
+    nccl(ncclCommInitRank(&alone, 1, id, 0)); /* may lie where memory was given back */
+    for (int i = 0; made && i < 2; i++)
+        printf("rank %d: aborting %s\n", rank, ncclCommAbort(handles[i]) == ncclInvalidArgument ? "no communicator" : "one");
+    nccl(ncclCommDestroy(alone));
+    if (made)
+        exit(5);
+}
+
+static void make_in_group(int *order, int may_fail)
 {
     ncclComm_t first[2];
     nccl(ncclGroupStart());
@@ -44,7 +59,10 @@ static void make_in_group(int *order)
         nccl(ncclCommInitRank(&first[i], world, ids[order[i]], rank));
         comms[order[i]] = first[i]; /* as NCCL allows */
     }
-    nccl(ncclGroupEnd());
+    ncclResult_t made = ncclGroupEnd();
+    if (may_fail)
+        tell_refusal(made, comms);
+    nccl(made);
 }
 
 static void get_ids(struct c10d_client *store)
@@ -71,12 +89,13 @@ int main(int argc, char **argv)
     int order[2] = {rank % 2, 1 - rank % 2};
     cuda(cudaSetDevice(number("LOCAL_RANK")));
     struct c10d_client *store = connect_store(rank);
-    ncclComm_t outer = make_comm(store, "crossing/outer", world, rank);
+    int may_fail = !strcmp(argv[1], "refused");
+    ncclComm_t outer = may_fail ? NULL : make_comm(store, "crossing/outer", world, rank);
     get_ids(store);
-    if (strcmp(argv[1], "group"))
+    if (!strcmp(argv[1], "threads"))
         make_by_threads(order);
     else
-        make_in_group(order);
+        make_in_group(order, may_fail);
     for (int k = 0; k < 2; k++) {
         cuda(cudaMalloc((void **)&device[k], sizeof host));
         for (int i = 0; i < COUNT; i++)
@@ -93,7 +112,8 @@ int main(int argc, char **argv)
         printf("rank %d communicator %d: %g\n", rank, k, (double)host[COUNT - 1]);
         nccl(ncclCommDestroy(comms[k]));
     }
-    nccl(ncclCommDestroy(outer));
+    if (outer)
+        nccl(ncclCommDestroy(outer));
     c10d_client_close(store);
     return 0;
 }

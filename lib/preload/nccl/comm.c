@@ -50,7 +50,7 @@ static int take_ballast(struct comm *c, const struct msg_comm_ready *ready)
     return driver(cuMemAlloc)(&c->ballast, (size_t)ready->ballast_kib << 10) ? -1 : 0;
 }
 
-/* Send the request and make c, which is cleared, the communicator that prismd answers with; freed if there is none. */
+/* Send the request and make c, which is cleared, the communicator that prismd answers with; it stays cleared if there is none. */
 static ncclResult_t ask(const void *request, size_t size, uint32_t number, struct comm *c)
 {
     struct msg_comm_ready *ready = malloc(MSG_MAX);
@@ -62,9 +62,8 @@ static ncclResult_t ask(const void *request, size_t size, uint32_t number, struc
     if (ready->size < 0)
         session_fatal(PRISM_EXIT_UNSUPPORTED, "rank %u: communicator %u: %.*s", session.rank, number,
                       (int)(len - sizeof *ready), (const char *)(ready + 1));
-    if (!ready->size) {
-        free(c);
-    } else {
+    ncclResult_t result = ncclSuccess;
+    if (ready->size) {
         *c = (struct comm){.magic = COMM_MAGIC, .number = number, .size = ready->size, .rank = ready->rank};
         if (device_is_mapped())
             c->device = device_named();
@@ -74,13 +73,12 @@ static ncclResult_t ask(const void *request, size_t size, uint32_t number, struc
             c->shrunk = shrunk_create(ready);
         if (ready->ballast_kib && take_ballast(c, ready)) {
             shrunk_destroy(c->shrunk);
-            free(c);
-            free(ready);
-            return ncclUnhandledCudaError; /* as real NCCL's, when the device has too little memory for it */
+            *c = (struct comm){0};
+            result = ncclUnhandledCudaError; /* as real NCCL's, when the device has too little memory for it */
         }
     }
     free(ready);
-    return ncclSuccess;
+    return result;
 }
 
 /* Which of the libraries called libnccl that the process may have, for the assistant (prismd/assistants/assist.c). */
@@ -99,6 +97,7 @@ struct made {
     size_t size;
     uint32_t number;
     struct comm *comm;
+    bool none; /* the program has no handle */
     ncclResult_t result;
     pthread_t thread;
 };
@@ -119,17 +118,21 @@ static void *make_in_thread(void *arg)
     return make(arg);
 }
 
-/* In a group the program has the handle at once, as with NCCL, and may move it. none: no communicator will come of it. */
+/* In a group the program has the handle at once, as with NCCL, and may move it; so the record stays even if nothing comes of it, and
+ * using it is an invalid argument. none: no communicator will come of it. */
 static ncclResult_t make_or_keep(struct made *m, bool none, ncclComm_t *out)
 {
     m->comm = calloc(1, sizeof *m->comm);
     if (!m->comm)
         abort();
+    m->none = none;
     *out = none ? NULL : (ncclComm_t)m->comm;
     if (!group_depth()) {
         make(m);
-        if (m->result)
+        if (m->result || none) {
+            free(m->comm);
             *out = NULL;
+        }
         return m->result;
     }
     waiting = realloc(waiting, (nwaiting + 1) * sizeof *waiting);
@@ -163,6 +166,8 @@ ncclResult_t comm_group_end(void)
         if (i)
             pthread_join(waiting[i].thread, NULL);
         result = result ? result : waiting[i].result;
+        if (waiting[i].none)
+            free(waiting[i].comm);
     }
     return result;
 }
