@@ -7,7 +7,7 @@ PRELOAD_SOURCES := container.c environment.c finish.c frame.c launcher.c lookup.
 	$(addprefix nccl/,comm.c group.c local.c nccl_api.c nccl_more.c shrunk.c) \
 	$(addprefix gate/,early.c fill.c gate.c gate_capture.c gate_fill.c gate_kernel.c gate_nccl.c gate_paced.c heap.c slots.c streams.c) \
 	$(addprefix nodes/,blocked.c events.c marks.c node.c put.c sync.c times.c) \
-	$(addprefix memory/,grant.c lanes.c load.c memory.c park.c physical.c queue.c residence.c room.c switch.c vmm.c vmm_async.c vmm_program.c)
+	$(addprefix memory/,grant.c keep.c lanes.c load.c memory.c park.c physical.c queue.c residence.c room.c switch.c vmm.c vmm_async.c vmm_program.c)
 $(eval $(call shared_library,libprism.so,lib/preload,$(PRELOAD_SOURCES),coll proto common,-Wl$(preload_comma)--version-script=lib/preload/libprism.map -Wl$(preload_comma)-soname$(preload_comma)libprism.so -Wl$(preload_comma)-z$(preload_comma)defs -ldl,$(PRELOAD_CFLAGS)))
 $(LIB)/libprism.so: lib/preload/libprism.map
 
@@ -36,6 +36,8 @@ $(eval $(call unit_test,preload_context,lib/preload/test,context.c fake_prismd.c
 $(B)/test/preload_context: | $(B)/test/preload_contexts $(LIB)/libprism.so
 # preload_switched is moved off its device and back.
 $(eval $(call test_program,preload_switched,lib/preload/test,switched.c,,-L$(LIB)/softgpu -lnccl -lcudart -lcuda -ldl,-Ilib/abi))
+$(eval $(call unit_test,preload_keep,lib/preload/test,keep.c,,,-Ilib/abi))
+$(B)/test/preload_keep: $(call objects,lib/preload,memory/keep.c)
 $(eval $(call unit_test,preload_switching,lib/preload/test,switching.c fake_mover.c fake_prismd.c,coll proto common,,-Ilib/abi))
 $(B)/test/preload_switching: | $(B)/test/preload_switched $(PRELOAD_DOUBLES) $(LIB)/libprism.so
 # preload_ranged names what it does; a second time by NVIDIA's own headers, where they are.

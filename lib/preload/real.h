@@ -63,7 +63,7 @@ bool real_is_excluded(const void *address);
     F(cuStreamSynchronize) F(cuThreadExchangeStreamCaptureMode) F(cuEventCreate) F(cuEventDestroy) F(cuEventRecord)    \
     F(cuEventQuery) F(cuEventElapsedTime) F(cuGetErrorName) F(cuStreamQuery) F(cuMemGetInfo) F(cuMemCreate)            \
     F(cuMemRelease) F(cuMemMap) F(cuMemUnmap) F(cuMemSetAccess) F(cuMemAddressReserve) F(cuMemAddressFree)              \
-    F(cuMemExportToShareableHandle)
+    F(cuMemExportToShareableHandle) F(cuMemImportFromShareableHandle)
 
 struct driver {
 #define DRIVER_MEMBER_(name) __typeof__(&name) p_##name;

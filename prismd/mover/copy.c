@@ -16,7 +16,7 @@
 
 struct job {
     struct range *range;
-    int fd;
+    struct memory memory;
     struct job *next;
 };
 
@@ -25,7 +25,6 @@ struct batch {
     CUdeviceptr base;   /* where the ranges are mapped: window, or a larger place made for one range */
     uint64_t bytes;
     struct job *jobs[BATCH_RANGES];
-    CUmemGenericAllocationHandle handles[BATCH_RANGES];
     uint32_t n;
     CUevent done;
     int64_t began_ns;
@@ -39,6 +38,7 @@ struct doings {
     uint64_t bytes, alone_bytes, beside_bytes; /* all; of batches during which the other direction did nothing, or was busy throughout */
     int64_t alone_ns, beside_ns;               /* of their copies */
     uint32_t ranges, batches, pieces;
+    uint32_t handed; /* ranges into memory of ranks that left */
 };
 
 struct direction {
@@ -56,7 +56,7 @@ static struct direction directions[2];
 
 /* --- mapping --- */
 
-static void map(struct batch *b)
+static void map(struct direction *d, struct batch *b)
 {
     CUmemAccessDesc access = {.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     CUdeviceptr at = b->base = b->window;
@@ -66,16 +66,38 @@ static void map(struct batch *b)
     }
     for (uint32_t i = 0; i < b->n; i++) {
         uint64_t bytes = b->jobs[i]->range->bytes;
-        GPU_MUST(gpu_cu(cuMemImportFromShareableHandle)(&b->handles[i], (void *)(intptr_t)b->jobs[i]->fd,
-                                                        CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
-        GPU_MUST(gpu_cu(cuMemMap)(at, bytes, 0, b->handles[i], 0));
+        struct memory *m = &b->jobs[i]->memory;
+        d->doings.handed += m->handle != 0;
+        if (!m->handle)
+            GPU_MUST(gpu_cu(cuMemImportFromShareableHandle)(&m->handle, (void *)(intptr_t)m->fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+        GPU_MUST(gpu_cu(cuMemMap)(at, bytes, 0, m->handle, 0));
         at += bytes;
     }
     GPU_MUST(gpu_cu(cuMemSetAccess)(b->base, b->bytes, &access, 1));
 }
 
+void copy_release(struct memory m)
+{
+    if (m.handle)
+        GPU_MUST(gpu_cu(cuMemRelease)(m.handle));
+    close(m.fd);
+}
+
+/* To a rank that comes, or back to the device. */
+static void give_up(const struct direction *d, const struct job *j)
+{
+    bool kept = false;
+    if (d->which == COPY_OUT && j->range->plain) {
+        pthread_mutex_lock(&mover_lock);
+        kept = !j->range->guest->gone && hand_keep(j->memory, j->range->bytes);
+        pthread_mutex_unlock(&mover_lock);
+    }
+    if (!kept)
+        copy_release(j->memory);
+}
+
 /* cuMemUnmap is specified for one mapping; drivers take several in a row, which saves most of the cost. */
-static void unmap(struct batch *b)
+static void unmap(const struct direction *d, struct batch *b)
 {
     static bool one_by_one;
     CUdeviceptr at = b->base;
@@ -84,9 +106,8 @@ static void unmap(struct batch *b)
     for (uint32_t i = 0; i < b->n; i++) {
         if (one_by_one)
             GPU_MUST(gpu_cu(cuMemUnmap)(at, b->jobs[i]->range->bytes));
-        GPU_MUST(gpu_cu(cuMemRelease)(b->handles[i]));
-        close(b->jobs[i]->fd);
         at += b->jobs[i]->range->bytes;
+        give_up(d, b->jobs[i]);
     }
     if (b->base != b->window)
         GPU_MUST(gpu_cu(cuMemAddressFree)(b->base, b->bytes));
@@ -162,7 +183,7 @@ static void issue(struct direction *d, struct batch *b)
 {
     int64_t before = clock_now_ns();
     b->beside = is_busy(!d->which);
-    map(b);
+    map(d, b);
     b->began_ns = clock_now_ns();
     d->doings.mapping_ns += b->began_ns - before;
     CUdeviceptr at = b->base;
@@ -227,8 +248,8 @@ static void tell_doings(struct direction *d)
         log_debug("%s alone: %.3f GB in %.4f s; beside the other way: %.3f GB in %.4f s", d->which == COPY_OUT ? "out" : "in",
                   (double)s->alone_bytes / 1e9, (double)s->alone_ns / 1e9, (double)s->beside_bytes / 1e9, (double)s->beside_ns / 1e9);
     if (s->bytes)
-        log_debug("%s: %u ranges in %u batches and %u pieces, %.2f GB in %.3f s; the stream copied %.3f s; mapping took %.3f s, unmapping %.3f s",
-                  d->which == COPY_OUT ? "out" : "in", s->ranges, s->batches, s->pieces, (double)s->bytes / 1e9,
+        log_debug("%s: %u ranges (%u into memory of ranks that left) in %u batches and %u pieces, %.2f GB in %.3f s; the stream copied %.3f s; mapping took %.3f s, unmapping %.3f s",
+                  d->which == COPY_OUT ? "out" : "in", s->ranges, s->handed, s->batches, s->pieces, (double)s->bytes / 1e9,
                   (double)(s->last_ns - s->began_ns) / 1e9, (double)s->busy_ns / 1e9, (double)s->mapping_ns / 1e9,
                   (double)s->unmapping_ns / 1e9);
     *s = (struct doings){0};
@@ -239,7 +260,7 @@ static void finish_oldest(struct direction *d)
     struct batch *b = &d->batches[d->oldest];
     GPU_MUST(gpu_cu(cuEventSynchronize)(b->done));
     int64_t now = clock_now_ns();
-    unmap(b);
+    unmap(d, b);
     count_batch(d, b, now, clock_now_ns());
     pthread_mutex_lock(&mover_lock);
     for (uint32_t i = 0; i < b->n; i++) {
@@ -270,7 +291,7 @@ static bool take_waiting(struct direction *d, struct batch *b, bool wait)
         if (!(d->first = j->next))
             d->last = &d->first;
         if (j->range->guest->gone) {
-            close(j->fd);
+            copy_release(j->memory);
             guest_job_ended(j->range->guest);
             free(j);
             continue;
@@ -305,13 +326,13 @@ static void *run(void *arg)
     return NULL;
 }
 
-void copy_queue(enum copy_direction which, struct range *r, int fd)
+void copy_queue(enum copy_direction which, struct range *r, struct memory m)
 {
     struct direction *d = &directions[which];
     struct job *j = calloc(1, sizeof *j);
     if (!j)
         abort();
-    *j = (struct job){.range = r, .fd = fd};
+    *j = (struct job){.range = r, .memory = m};
     r->guest->jobs++;
     *d->last = j;
     d->last = &j->next;

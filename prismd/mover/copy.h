@@ -8,12 +8,15 @@
 #define PRISM_MOVER_COPY_H
 
 #include "prismd/mover/guest.h"
+#include "prismd/mover/hand.h"
 
 enum copy_direction { COPY_OUT, COPY_IN };
 
 /* Start the threads. */
 void copy_begin(void);
-/* With mover_lock: queue a copy of the range from or to the memory of the descriptor, which is taken. */
-void copy_queue(enum copy_direction direction, struct range *r, int fd);
+/* With mover_lock: queue a copy of the range from or to the memory, which is taken; without a handle it is imported. */
+void copy_queue(enum copy_direction direction, struct range *r, struct memory m);
+/* Release memory that was imported and close its descriptor. */
+void copy_release(struct memory m);
 
 #endif

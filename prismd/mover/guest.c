@@ -31,10 +31,18 @@ void mover_begin(int prismd_socket)
 
 /* --- sockets --- */
 
+static void parcel_end(const struct parcel *p)
+{
+    if (p->fd >= 0)
+        close(p->fd);
+}
+
 static void outlet_close(struct outlet *o)
 {
     if (o->socket >= 0)
         close(o->socket);
+    while (o->n)
+        parcel_end(&o->queue[--o->n]);
     free(o->queue);
     *o = (struct outlet){.socket = -1};
 }
@@ -43,13 +51,15 @@ void outlet_flush(struct outlet *o)
 {
     size_t sent = 0;
     while (sent < o->n && o->socket >= 0) {
-        if (!mover_send(o->socket, &o->queue[sent], -1, NULL))
+        if (!mover_send(o->socket, &o->queue[sent].message, o->queue[sent].fd, NULL))
             sent++;
         else if (errno == EAGAIN)
             break;
         else
             sent = o->n; /* the other end is closed */
     }
+    for (size_t i = 0; i < sent; i++)
+        parcel_end(&o->queue[i]);
     o->n -= sent;
     if (sent)
         memmove(o->queue, o->queue + sent, o->n * sizeof *o->queue);
@@ -57,7 +67,12 @@ void outlet_flush(struct outlet *o)
 
 void outlet_send(struct outlet *o, const struct mover_message *m)
 {
-    if (o->socket < 0 || (!o->n && (!mover_send(o->socket, m, -1, NULL) || errno != EAGAIN)))
+    outlet_send_with(o, m, -1);
+}
+
+void outlet_send_with(struct outlet *o, const struct mover_message *m, int fd)
+{
+    if (o->socket < 0 || (!o->n && (!mover_send(o->socket, m, fd, NULL) || errno != EAGAIN)))
         return;
     if (o->n == o->cap) {
         o->cap = o->cap ? 2 * o->cap : 16;
@@ -65,7 +80,10 @@ void outlet_send(struct outlet *o, const struct mover_message *m)
         if (!o->queue)
             abort();
     }
-    o->queue[o->n++] = *m;
+    int kept = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (kept < 0 && fd >= 0)
+        mover_failed("cannot duplicate a descriptor of device memory: %s", strerror(errno));
+    o->queue[o->n++] = (struct parcel){*m, kept};
     if (write(wake_fd, &(uint64_t){1}, 8) < 0 && errno != EAGAIN)
         abort();
 }

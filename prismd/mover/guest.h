@@ -30,6 +30,7 @@ struct range {
     uint64_t number, bytes;
     enum range_place place;
     bool leaving;          /* on its way in: is not spilled any more */
+    bool plain;            /* its memory may have been any other rank's */
     struct extents pinned; /* in the pool */
     struct extents disk;   /* in the spill file */
     uint64_t hash;         /* XXH3 of what lies in the file */
@@ -40,8 +41,13 @@ struct range {
 /* A socket with what it has not taken yet. */
 struct outlet {
     int socket; /* non-blocking; -1 = closed */
-    struct mover_message *queue; /* owned */
+    struct parcel *queue; /* owned */
     size_t n, cap;
+};
+
+struct parcel {
+    struct mover_message message;
+    int fd; /* a duplicate; -1 = none */
 };
 
 struct guest {
@@ -51,9 +57,11 @@ struct guest {
     uint64_t granted;      /* by prismd, as forwarded */
     uint64_t left;         /* serial number of the last eviction */
     uint64_t moved;        /* bytes copied since EVICT or RESTORE */
+    uint64_t handed;       /* of these: into memory of ranks that left */
     uint32_t moved_ranges;
     int64_t first_ns, last_ns; /* of these copies: first issued, last done */
     uint32_t jobs;         /* copies queued or under way */
+    bool coming;           /* from RESTORE to IN_END */
     bool gone;             /* DETACH came: freed with the last job */
     UT_hash_handle hh;
 };
@@ -73,8 +81,9 @@ struct range *guest_range(struct guest *g, uint64_t number);
 struct range *guest_add_range(struct guest *g, uint64_t number, uint64_t bytes);
 void guest_drop_range(struct range *r); /* its space too */
 uint64_t guest_spilled(const struct guest *g); /* bytes on disk */
-/* Send, now or later. A closed socket swallows it. */
+/* Send, now or later. A closed socket swallows it. The descriptor (-1 = none) stays the caller's. */
 void outlet_send(struct outlet *o, const struct mover_message *m);
+void outlet_send_with(struct outlet *o, const struct mover_message *m, int fd);
 /* Send what is queued as far as it goes. */
 void outlet_flush(struct outlet *o);
 

@@ -25,7 +25,7 @@ static void foresee(void)
 
 static void begin_move(struct guest *g)
 {
-    g->moved = 0;
+    g->moved = g->handed = 0;
     g->moved_ranges = 0;
     g->first_ns = g->last_ns = 0;
 }
@@ -46,6 +46,7 @@ static void hand_on(const struct mover_message *m)
         begin_move(g);
     } else if (m->type == MOVER_RESTORE) {
         begin_move(g);
+        g->coming = true;
     }
     outlet_send(&g->outlet, m);
 }
@@ -62,6 +63,7 @@ void hear_prismd(const struct mover_message *m, int fd)
     case MOVER_DETACH:
         if (guest_find(m->rank))
             guest_drop(guest_find(m->rank));
+        hand_trim();
         break;
     case MOVER_GRANT:
     case MOVER_EVICT:
@@ -80,7 +82,7 @@ void hear_prismd(const struct mover_message *m, int fd)
 
 static void tell_moved(const struct guest *g, uint32_t type)
 {
-    struct mover_message m = {.type = type, .rank = g->rank, .bytes = g->moved, .range = g->moved_ranges, .ns = g->last_ns - g->first_ns};
+    struct mover_message m = {.type = type, .rank = g->rank, .bytes = g->moved, .range = g->moved_ranges, .total = g->handed, .ns = g->last_ns - g->first_ns};
     m.spilled = guest_spilled(g);
     pool_tell();
     outlet_send(&to_prismd, &m);
@@ -105,16 +107,53 @@ static void take_out(struct guest *g, const struct mover_message *m, int fd)
 {
     if (fd < 0 || !m->bytes || m->bytes > capacity || m->bytes % RANGE_ALIGN || guest_range(g, m->range))
         mover_failed("rank %u: malformed message (range %llu out)", g->rank, (unsigned long long)m->range);
-    copy_queue(COPY_OUT, guest_add_range(g, m->range, m->bytes), fd);
+    struct range *r = guest_add_range(g, m->range, m->bytes);
+    r->plain = m->flag & 1;
+    copy_queue(COPY_OUT, r, (struct memory){.fd = fd});
+}
+
+/* The range that the rank asks for, which is whole here. */
+static struct range *asked_for(struct guest *g, const struct mover_message *m)
+{
+    struct range *r = guest_range(g, m->range);
+    if (!r || r->bytes != m->bytes || r->place == RANGE_MOVING || r->leaving)
+        mover_failed("rank %u: malformed message (range %llu in)", g->rank, (unsigned long long)m->range);
+    return r;
 }
 
 static void take_in(struct guest *g, const struct mover_message *m, int fd)
 {
-    struct range *r = guest_range(g, m->range);
-    if (fd < 0 || !r || r->bytes != m->bytes || r->place == RANGE_MOVING || r->leaving)
-        mover_failed("rank %u: malformed message (range %llu in)", g->rank, (unsigned long long)m->range);
+    struct range *r = asked_for(g, m);
+    if (fd < 0)
+        mover_failed("rank %u: malformed message (range %llu in, without memory)", g->rank, (unsigned long long)m->range);
     r->leaving = true;
-    copy_queue(COPY_IN, r, fd);
+    copy_queue(COPY_IN, r, (struct memory){.fd = fd});
+    hand_trim(); /* it has found memory while some was kept for it */
+}
+
+/* The rank can have the memory at once: what is copied into it lies in our hands already. */
+static void take_take(struct guest *g, const struct mover_message *m)
+{
+    struct range *r = asked_for(g, m);
+    struct mover_message given = {.type = MOVER_GIVEN, .rank = g->rank, .range = m->range, .bytes = m->bytes};
+    struct memory memory = {.fd = -1};
+    if (r->plain && g->coming && hand_take(r->bytes, &memory)) {
+        r->leaving = true;
+        g->handed += r->bytes;
+    }
+    outlet_send_with(&g->outlet, &given, memory.fd);
+    if (memory.fd >= 0)
+        copy_queue(COPY_IN, r, memory);
+}
+
+/* The device has refused what prismd granted: perhaps for what lies here. */
+static bool answer_by_clearing(struct guest *g, const struct mover_message *m)
+{
+    struct mover_message grant = {.type = MOVER_GRANT, .rank = g->rank, .bytes = m->bytes, .flag = 1};
+    if (m->flag != 1 || !hand_clear())
+        return false;
+    outlet_send(&g->outlet, &grant);
+    return true;
 }
 
 void hear_rank(struct guest *g, struct mover_message *m, int fd, const char *text)
@@ -127,19 +166,27 @@ void hear_rank(struct guest *g, struct mover_message *m, int fd, const char *tex
     case MOVER_IN:
         take_in(g, m, fd);
         return;
+    case MOVER_TAKE:
+        take_take(g, m);
+        break;
     case MOVER_OUT_END:
         end_move(g, MOVER_EVICTED);
         break;
     case MOVER_IN_END:
         end_move(g, MOVER_RESTORED);
         drop_ranges(g);
+        g->coming = false;
+        hand_trim();
         break;
     case MOVER_LESS:
         g->granted -= m->bytes < g->granted ? m->bytes : g->granted;
         outlet_send(&to_prismd, m);
         break;
-    case MOVER_CONTEXT:
     case MOVER_WANT:
+        if (!answer_by_clearing(g, m))
+            outlet_send(&to_prismd, m);
+        break;
+    case MOVER_CONTEXT:
     case MOVER_PARKED:
     case MOVER_CANCELLED:
         outlet_send(&to_prismd, m);

@@ -377,6 +377,7 @@ static void take_restored(struct resident *s, struct guest *g, const struct move
     g->settled = g->needs = false;
     s->counts.restorations++;
     s->counts.bytes_in += m->bytes;
+    s->counts.bytes_handed += m->total;
     busy_add(&s->back, now, m->ns);
     s->counts.seconds_in = busy_seconds(&s->back);
     if (g->wants)

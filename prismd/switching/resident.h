@@ -66,7 +66,7 @@ struct resident_setting {
 };
 
 struct resident_counts {
-    uint64_t evictions, restorations, bytes_out, bytes_in, host_bytes, host_now, spilled_bytes, ranks_evicted, refused;
+    uint64_t evictions, restorations, bytes_out, bytes_in, bytes_handed, host_bytes, host_now, spilled_bytes, ranks_evicted, refused;
     double seconds_out, seconds_in, seconds_parking, seconds_waiting, seconds_pinning;
 };
 

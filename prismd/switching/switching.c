@@ -51,7 +51,7 @@ int switching_save(const char *trace, struct prism_error *err)
         const char *name;
         uint64_t value;
     } counts[] = {{"evictions", sum.evictions}, {"restorations", sum.restorations}, {"ranks_evicted", sum.ranks_evicted},
-                  {"bytes_out", sum.bytes_out}, {"bytes_in", sum.bytes_in},         {"host_bytes", sum.host_bytes},
+                  {"bytes_out", sum.bytes_out}, {"bytes_in", sum.bytes_in},         {"bytes_handed", sum.bytes_handed}, {"host_bytes", sum.host_bytes},
                   {"spilled_bytes", sum.spilled_bytes}, {"refused", sum.refused}};
     const struct {
         const char *name;

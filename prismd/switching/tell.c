@@ -10,6 +10,7 @@ void tell_add_counts(struct resident_counts *to, const struct resident_counts *c
     to->restorations += c->restorations;
     to->bytes_out += c->bytes_out;
     to->bytes_in += c->bytes_in;
+    to->bytes_handed += c->bytes_handed;
     to->host_bytes += c->host_bytes;
     to->host_now += c->host_now;
     to->spilled_bytes += c->spilled_bytes;

@@ -25,7 +25,7 @@ $(B)/test/fuzz_pmix: $(call objects,prismd,pmix/pmix.c pmix/pmix_fence.c pmix/pm
 $(eval $(call fuzz_target,switching,proto common))
 $(B)/test/fuzz_switching: $(call objects,prismd,switching/busy.c switching/resident.c switching/victims.c)
 $(eval $(call fuzz_target,mover,common))
-$(B)/test/fuzz_mover: $(call objects,prismd/mover,hear.c guest.c)
+$(B)/test/fuzz_mover: $(call objects,prismd/mover,hear.c guest.c hand.c)
 $(eval $(call fuzz_target,links,$(PRISMD_LIBS),$(PRISMD_LINK)))
 $(B)/test/fuzz_links: $(call objects,prismd/assistant,order.c)
 $(eval $(call fuzz_target,orders,coll common,-lm))

@@ -27,7 +27,7 @@ const uint32_t fuzz_unit_runs = 100000;
 struct job {
     enum copy_direction direction;
     struct range *range;
-    int fd;
+    struct memory memory;
     struct job *next;
 };
 
@@ -48,6 +48,8 @@ _Noreturn void mover_failed(const char *format, ...)
 
 int mover_send(int socket, const struct mover_message *m, int fd, const char *text)
 {
+    if (m->type == MOVER_GIVEN && fd >= 0 && fcntl(fd, F_GETFD) < 0)
+        abort();
     if (m->type == MOVER_EVICTED || m->type == MOVER_RESTORED)
         for (const struct job *j = sim.jobs; j; j = j->next)
             if (j->range->guest->rank == m->rank && !j->range->guest->gone)
@@ -56,17 +58,23 @@ int mover_send(int socket, const struct mover_message *m, int fd, const char *te
     return sim.full ? -1 : 0;
 }
 
-void copy_queue(enum copy_direction direction, struct range *r, int fd)
+void copy_queue(enum copy_direction direction, struct range *r, struct memory m)
 {
     struct job *j = calloc(1, sizeof *j), **at = &sim.jobs;
     if (!j || !r->bytes || r->bytes > CAPACITY)
         abort();
-    *j = (struct job){direction, r, fd, NULL};
+    *j = (struct job){direction, r, m, NULL};
     for (; *at; at = &(*at)->next)
         if ((*at)->range == r)
             abort();
     r->guest->jobs++;
     *at = j;
+}
+
+/* Of no CUDA: a handle is any number. */
+void copy_release(struct memory m)
+{
+    close(m.fd);
 }
 
 /* As copy.c ends one: out it lies in the pool, in it is forgotten. */
@@ -78,7 +86,9 @@ static void end_copy(void)
     sim.jobs = j->next;
     struct guest *g = j->range->guest;
     struct mover_message m = {.type = MOVER_COPIED, .rank = g->rank, .range = j->range->number, .bytes = j->range->bytes};
-    close(j->fd);
+    bool kept = j->direction == COPY_OUT && j->range->plain && !g->gone && hand_keep(j->memory, j->range->bytes);
+    if (!kept)
+        copy_release(j->memory);
     if (!g->gone) {
         g->moved += j->range->bytes;
         if (j->direction == COPY_IN)
@@ -143,14 +153,14 @@ static void hear(uint8_t who, struct bytes_reader *in)
         outlet_flush(&g->outlet);
 }
 
-/* Every descriptor is closed, or in the hands of a rank or a copy. */
+/* Every descriptor is closed, or in the hands of a rank or a copy; those kept for ranks that come (hand.h) were let go. */
 static uint32_t in_hands(int fd)
 {
     uint32_t n = 0;
     for (const struct guest *g = guests; g; g = g->hh.next)
         n += g->outlet.socket == fd;
     for (const struct job *j = sim.jobs; j; j = j->next)
-        n += j->fd == fd;
+        n += j->memory.fd == fd;
     return n;
 }
 
@@ -196,6 +206,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         else
             hear(who, &in);
     }
+    hand_clear();
     if (!failed)
         check_descriptors();
     clear(failed);

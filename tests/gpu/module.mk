@@ -13,6 +13,8 @@ $(eval $(call test_program,gpu_moves,tests/gpu,moves.c,,-L$(LIB)/softgpu -lnccl 
 $(eval $(call test_program,gpu_pinned,tests/gpu,pinned.c,,-ldl -pthread,-I. -isystem lib/abi))
 # What copies both ways at once make of each step of switching, from plain ones to those that switching makes.
 $(eval $(call test_program,gpu_both,tests/gpu,both.c,,-ldl -pthread,-I. -isystem lib/abi))
+# Device memory that goes from one process to the next through a third.
+$(eval $(call test_program,gpu_hand,tests/gpu,hand.c,,-ldl,-I. -isystem lib/abi))
 # What capture does of large operations.
 $(eval $(call test_program,gpu_volume,tests/gpu,volume.c,,-L$(LIB)/softgpu -lnccl -lcudart -lcuda,-Ilib/abi -I.))
 # What control mode makes on the device; the same object as the library's.

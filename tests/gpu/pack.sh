@@ -16,7 +16,7 @@ for program in "$build"/bin/*; do
     [ ! -f "$program" ] || cp "$program" "$to/bin/"
 done
 # Programs that measure.
-for program in gpu_contexts gpu_queue gpu_cost gpu_fill gpu_moves gpu_pinned gpu_both gpu_vmm ballast pace_arm; do
+for program in gpu_contexts gpu_queue gpu_cost gpu_fill gpu_moves gpu_pinned gpu_both gpu_hand gpu_vmm ballast pace_arm; do
     [ ! -f "$build/test/$program" ] || cp "$build/test/$program" "$to/test/"
 done
 cp -P "$build"/lib/*.so "$to/lib/"

@@ -42,6 +42,9 @@ counter() { python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))[sys
     [ "$(counter policy evictions)" -gt 0 ]
     [ "$(counter policy bytes_out)" -gt 0 ]
     [ "$(counter policy refused)" -eq 0 ]
+    # Device memory goes from rank to rank; what was made anew is what nobody gave up.
+    [ "$(counter policy bytes_handed)" -gt 0 ]
+    [ "$(counter policy bytes_handed)" -le "$(counter policy bytes_in)" ]
     diff <(numbers fits) <(numbers policy)
     # Another order, and a pool that holds one of them: the others go to disk.
     PRISM_EVICTION_SEED=7 PRISM_HOST_POOL=$((32 << 20)) captured random

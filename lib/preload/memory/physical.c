@@ -1,10 +1,13 @@
 #include "preload/memory/physical.h"
 
+#include <fcntl.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <utlist.h>
 
+#include "preload/memory/keep.h"
 #include "preload/preload.h"
 #include "preload/real.h"
 
@@ -52,6 +55,7 @@ CUresult physical_new(uint64_t bytes, const CUmemAllocationProp *properties, str
         return result;
     }
     r->number = next_number++;
+    r->given = -1;
     r->handles = 1;
     DL_PREPEND2(first, r, previous, next);
     *range = r;
@@ -106,18 +110,40 @@ struct range *physical_first(void)
     return first;
 }
 
-CUresult physical_make(struct range *r)
+static void map_again(const struct range *r)
 {
-    CUresult result = create(r);
-    if (result)
-        return result;
     for (uint32_t i = 0; i < r->nmappings; i++) {
         const struct mapping *m = &r->mappings[i];
         CUDA_MUST(driver(cuMemMap)(m->address, m->bytes, m->offset, r->handle, 0));
         if (m->access)
             CUDA_MUST(set_access(m));
     }
+}
+
+CUresult physical_make(struct range *r)
+{
+    CUresult result = create(r);
+    if (!result)
+        map_again(r);
+    return result;
+}
+
+CUresult physical_take(struct range *r, int kept)
+{
+    CUresult result = driver(cuMemImportFromShareableHandle)(&r->handle, (void *)(intptr_t)kept, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+    if (result)
+        return result;
+    r->made = true;
+    r->given = kept;
+    map_again(r);
     return CUDA_SUCCESS;
+}
+
+bool physical_is_plain(const struct range *r)
+{
+    static const CUmemAllocationProp plain = {.type = CU_MEM_ALLOCATION_TYPE_PINNED};
+    const CUmemAllocationProp *p = &r->properties;
+    return p->type == plain.type && !memcmp(&p->allocFlags, &plain.allocFlags, sizeof plain.allocFlags);
 }
 
 void physical_drop(struct range *r)
@@ -125,10 +151,16 @@ void physical_drop(struct range *r)
     for (uint32_t i = 0; i < r->nmappings; i++)
         CUDA_MUST(driver(cuMemUnmap)(r->mappings[i].address, r->mappings[i].bytes));
     CUDA_MUST(driver(cuMemRelease)(r->handle));
+    keep_close(r->given);
+    r->given = -1;
     r->made = false;
 }
 
 CUresult physical_export(const struct range *r, int *fd)
 {
+    if (r->given >= 0) {
+        *fd = fcntl(r->given, F_DUPFD_CLOEXEC, 0);
+        return *fd < 0 ? CUDA_ERROR_OPERATING_SYSTEM : CUDA_SUCCESS;
+    }
     return driver(cuMemExportToShareableHandle)(fd, r->handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
 }

@@ -1,8 +1,8 @@
 /* physical.h - ranges: pieces of the device's physical memory, and where they are mapped.
  *
  * A range keeps its number, size and mappings while its physical memory comes and goes (eviction): physical_make creates
- * it, maps it at all its addresses and gives access, physical_drop is the reverse. The memory is made so that it can be
- * exported as a file descriptor. residence_lock held throughout, except physical_export and in the switch thread while
+ * it, maps it at all its addresses and gives access, physical_take does so with memory of a rank that left, physical_drop is the
+ * reverse. The memory is made so that it can be exported as a file descriptor. residence_lock held throughout, except physical_export and in the switch thread while
  * the memory is not present (residence.h).
  */
 #ifndef PRISM_PRELOAD_PHYSICAL_H
@@ -21,6 +21,7 @@ struct range {
     uint64_t bytes;
     CUmemGenericAllocationHandle handle; /* valid while made */
     bool made;
+    int given; /* the descriptor that its memory came through (keep.h); -1 = it was made here */
     CUmemAllocationProp properties; /* as the program gave them; real ones differ in the handle type */
     struct mapping *mappings;       /* owned */
     uint32_t nmappings, mappings_cap;
@@ -52,8 +53,12 @@ struct range *physical_first(void);
 /* --- eviction --- */
 
 CUresult physical_make(struct range *r);
+/* The same with memory that another rank made: `kept` is its descriptor. */
+CUresult physical_take(struct range *r, int kept);
 void physical_drop(struct range *r);
-/* A descriptor of the memory; the caller closes it. */
+/* Its memory is like any other rank's of that size. */
+bool physical_is_plain(const struct range *r);
+/* A descriptor of the memory; the caller closes it. CUDA does not export what was imported: then it is another of what came. */
 CUresult physical_export(const struct range *r, int *fd);
 
 #endif

@@ -13,6 +13,7 @@
 #include "common/log.h"
 #include "preload/environment.h"
 #include "preload/memory/grant.h"
+#include "preload/memory/keep.h"
 #include "preload/memory/park.h"
 #include "preload/memory/physical.h"
 #include "preload/preload.h"
@@ -37,7 +38,7 @@ static int nwindow;
 /* What a move took, for the log. */
 static struct {
     int64_t began_ns, making_ns, exporting_ns, dropping_ns, waiting_ns;
-    uint32_t ranges;
+    uint32_t ranges, given;
 } took;
 
 /* --- messages --- */
@@ -67,18 +68,15 @@ static void take_grant(const struct mover_message *m)
     residence_unlock();
 }
 
-/* Wait up to ns for a message that is not a GRANT; false: none came. */
-static bool receive(struct mover_message *m, int64_t ns)
+/* Wait up to ns for a message that is not a GRANT; false: none came. *given: its descriptor, the caller's to close, -1 = none. */
+static bool receive_with(struct mover_message *m, int *given, int64_t ns)
 {
-    int fd;
     struct pollfd p = {.fd = socket_, .events = POLLIN};
     struct timespec limit = {ns / NSEC_PER_SEC, ns % NSEC_PER_SEC};
     for (;;) {
         if (ppoll(&p, 1, &limit, NULL) <= 0)
             return false;
-        int got = mover_receive(socket_, m, &fd, NULL, 0);
-        if (fd >= 0)
-            close(fd);
+        int got = mover_receive(socket_, m, given, NULL, 0);
         if (got <= 0) {
             if (!__atomic_load_n(&stopping, __ATOMIC_ACQUIRE))
                 session_fatal(PRISM_EXIT_DAEMON, "rank %u: the process that moves its device memory ended", session.rank);
@@ -88,6 +86,15 @@ static bool receive(struct mover_message *m, int64_t ns)
             return true;
         take_grant(m);
     }
+}
+
+static bool receive(struct mover_message *m, int64_t ns)
+{
+    int fd = -1;
+    bool came = receive_with(m, &fd, ns);
+    if (fd >= 0)
+        close(fd);
+    return came;
 }
 
 /* --- moving --- */
@@ -104,29 +111,35 @@ static _Noreturn void cannot(const char *doing, int error)
 
 static void tell_took(const char *way, uint64_t bytes)
 {
-    log_debug("rank %u %s: %u ranges, %.2f GB in %.3f s; making %.3f, exporting %.3f, dropping %.3f, waiting for copies %.3f s",
-              session.rank, way, took.ranges, (double)bytes / 1e9, (double)(clock_now_ns() - took.began_ns) / 1e9,
+    log_debug("rank %u %s: %u ranges (%u in memory of ranks that left), %.2f GB in %.3f s; making %.3f, exporting %.3f, dropping %.3f, waiting for copies %.3f s",
+              session.rank, way, took.ranges, took.given, (double)bytes / 1e9, (double)(clock_now_ns() - took.began_ns) / 1e9,
               (double)took.making_ns / 1e9, (double)took.exporting_ns / 1e9, (double)took.dropping_ns / 1e9,
               (double)took.waiting_ns / 1e9);
+}
+
+/* The range whose copy is done; NULL: it is none of them. */
+static struct range *take_copied(const struct mover_message *m)
+{
+    for (int i = 0; m->type == MOVER_COPIED && i < nwindow; i++) {
+        struct range *r = window[i];
+        if (r->number != m->range)
+            continue;
+        window[i] = window[--nwindow];
+        return r;
+    }
+    return NULL;
 }
 
 /* One copy is done: returns its range. Anything else that comes meanwhile came too late. */
 static struct range *wait_copied(void)
 {
     struct mover_message m;
+    struct range *r = NULL;
     int64_t began = clock_now_ns();
-    for (;;) {
-        if (!receive(&m, NSEC_PER_SEC) || m.type != MOVER_COPIED)
-            continue;
-        for (int i = 0; i < nwindow; i++) {
-            struct range *r = window[i];
-            if (r->number != m.range)
-                continue;
-            window[i] = window[--nwindow];
-            took.waiting_ns += clock_now_ns() - began;
-            return r;
-        }
-    }
+    while (!receive(&m, NSEC_PER_SEC) || !(r = take_copied(&m)))
+        ;
+    took.waiting_ns += clock_now_ns() - began;
+    return r;
 }
 
 static void hand_over(struct range *r, uint32_t type)
@@ -138,7 +151,7 @@ static void hand_over(struct range *r, uint32_t type)
     took.ranges++;
     if (error)
         cannot("exporting device memory to be moved", error);
-    send_message((struct mover_message){.type = type, .range = r->number, .bytes = r->bytes}, fd, NULL);
+    send_message((struct mover_message){.type = type, .range = r->number, .bytes = r->bytes, .flag = physical_is_plain(r)}, fd, NULL);
     close(fd);
     window[nwindow++] = r;
 }
@@ -168,17 +181,44 @@ static void move_out(void)
     send_message((struct mover_message){.type = MOVER_OUT_END, .bytes = bytes}, -1, NULL);
 }
 
-/* Memory of the outgoing rank is being released at this moment. */
-static void make(struct range *r)
+/* Memory that the outgoing rank gives up, if the mover has some of that size: then the copy into it is under way. */
+static bool take(struct range *r)
 {
-    CUresult error;
+    struct mover_message m;
+    int fd, kept = physical_is_plain(r) ? keep_reserve(socket_) : -1;
+    if (kept < 0)
+        return false;
+    send_message((struct mover_message){.type = MOVER_TAKE, .range = r->number, .bytes = r->bytes}, -1, NULL);
+    while (fd = -1, !receive_with(&m, &fd, NSEC_PER_SEC) || m.type != MOVER_GIVEN)
+        take_copied(&m);
+    if (fd < 0) {
+        keep_close(kept);
+        return false;
+    }
+    keep_put(kept, fd);
+    CUresult error = physical_take(r, kept);
+    if (error)
+        cannot("device memory of another rank for what comes back to the device", error);
+    window[nwindow++] = r;
+    took.ranges++;
+    took.given++;
+    return true;
+}
+
+/* Memory of the outgoing rank is handed on or released at this moment. */
+static void bring_in(struct range *r)
+{
+    CUresult error = CUDA_ERROR_OUT_OF_MEMORY;
     int64_t began = clock_now_ns();
-    for (int64_t until = clock_now_ns() + REFUSED_NS; (error = physical_make(r));) {
+    bool given;
+    for (int64_t until = began + REFUSED_NS; !(given = take(r)) && (error = physical_make(r));) {
         if (error != CUDA_ERROR_OUT_OF_MEMORY || clock_now_ns() > until)
             cannot("device memory for what comes back to the device", error);
         nanosleep(&(struct timespec){0, 1000000}, NULL);
     }
     took.making_ns += clock_now_ns() - began;
+    if (!given)
+        hand_over(r, MOVER_IN);
 }
 
 static void move_in(void)
@@ -187,10 +227,9 @@ static void move_in(void)
     memset(&took, 0, sizeof took);
     took.began_ns = clock_now_ns();
     for (struct range *r = physical_first(); r; r = r->next) {
-        make(r);
         if (nwindow == SWITCH_WINDOW)
             wait_copied();
-        hand_over(r, MOVER_IN);
+        bring_in(r);
         bytes += r->bytes;
     }
     while (nwindow)
@@ -335,6 +374,7 @@ void switch_stop(void)
 void switch_forget(void)
 {
     residence_on = false;
+    keep_forget();
     if (socket_ >= 0)
         close(socket_);
     socket_ = -1;

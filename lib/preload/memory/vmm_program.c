@@ -188,7 +188,7 @@ bool vmm_export(void *shared, CUmemGenericAllocationHandle handle, CUmemAllocati
     struct range *r = range_of(handle);
     if (r && r->properties.requestedHandleTypes == type) {
         switch_tie("it shares device memory with other processes (cuMemExportToShareableHandle)");
-        *result = driver(cuMemExportToShareableHandle)(shared, r->handle, type, flags);
+        *result = shared && !flags ? physical_export(r, shared) : CUDA_ERROR_INVALID_VALUE;
     } else {
         *result = CUDA_ERROR_INVALID_VALUE;
     }

@@ -1,5 +1,6 @@
 #include "preload/test/fake_mover.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -53,6 +54,30 @@ static void grant(struct fake_mover *m, const struct mover_message *want)
     say(m, MOVER_GRANT, 0, bytes, want->flag);
 }
 
+/* What other memory a range has had does not matter: the last one's first. */
+static void keep(struct fake_mover *m, const struct mover_message *o, int fd)
+{
+    if (!o->flag || ++m->outs % 2)
+        return;
+    struct fake_memory *kept = calloc(1, sizeof *kept);
+    assert_non_null(kept);
+    *kept = (struct fake_memory){o->bytes, fcntl(fd, F_DUPFD_CLOEXEC, 0), m->memories};
+    m->memories = kept;
+}
+
+static int take(struct fake_mover *m, uint64_t bytes)
+{
+    for (struct fake_memory **at = &m->memories; *at; at = &(*at)->next)
+        if ((*at)->bytes == bytes) {
+            struct fake_memory *kept = *at;
+            int fd = kept->fd;
+            *at = kept->next;
+            free(kept);
+            return fd;
+        }
+    return -1;
+}
+
 static struct fake_copy **find(struct fake_mover *m, uint64_t range)
 {
     struct fake_copy **at = &m->copies;
@@ -73,6 +98,7 @@ static void copy_out(struct fake_mover *m, const struct mover_message *o, int fd
     munmap(memory, o->bytes);
     m->copies = c;
     m->ranges++;
+    keep(m, o, fd);
 }
 
 static void copy_in(struct fake_mover *m, const struct mover_message *o, int fd)
@@ -85,6 +111,21 @@ static void copy_in(struct fake_mover *m, const struct mover_message *o, int fd)
     *at = c->next;
     free(c->content);
     free(c);
+}
+
+/* COPIED may come before the rank has looked at what it was given. */
+static void give(struct fake_mover *m, const struct mover_message *o)
+{
+    int fd = take(m, o->bytes);
+    struct mover_message given = {.type = MOVER_GIVEN, .range = o->range, .bytes = o->bytes};
+    if (!m->gone && mover_send(m->rank->mover, &given, fd, NULL) < 0)
+        m->gone = true;
+    if (fd < 0)
+        return;
+    copy_in(m, o, fd);
+    close(fd);
+    m->given++;
+    say(m, MOVER_COPIED, o->range, 0, 0);
 }
 
 /* One message of at most ms; its type, 0 if none came. */
@@ -107,6 +148,8 @@ static uint32_t step(struct fake_mover *m, int ms, struct mover_message *o)
         copy_out(m, o, fd);
     else if (o->type == MOVER_IN)
         copy_in(m, o, fd);
+    else if (o->type == MOVER_TAKE)
+        give(m, o);
     else if (o->type == MOVER_FAILED)
         print_message("FAILED: %s\n", text);
     if (o->type == MOVER_OUT || o->type == MOVER_IN)
@@ -174,6 +217,8 @@ void mover_restore(struct fake_mover *m)
         free(c->content);
         free(c);
     }
+    while (m->memories)
+        close(take(m, m->memories->bytes));
     m->away_ns = clock_now_ns() - m->parked_ns;
     hold(m, false);
 }

@@ -12,10 +12,19 @@ struct fake_copy {
     struct fake_copy *next;
 };
 
+/* Device memory that was moved out, kept for whichever range of its size comes in. */
+struct fake_memory {
+    uint64_t bytes;
+    int fd;
+    struct fake_memory *next;
+};
+
 struct fake_mover {
     struct fake_rank *rank;
     uint64_t capacity, granted, most_granted; /* bytes; a WANT beyond capacity is answered by 0 */
     struct fake_copy *copies;                 /* what is out */
+    struct fake_memory *memories;             /* of every second plain range */
+    uint32_t outs, given;                     /* ranges out; ranges in that got such memory */
     uint32_t evictions, cancelled, ranges, waiting /* WANT of flag 2 */;
     uint64_t out_bytes, dropped; /* bytes of the last eviction; copies never asked for again */
     int64_t parked_ns, away_ns;  /* the last move: when its streams stood; from then until it was back */

@@ -277,7 +277,7 @@ CUresult cuMemExportToShareableHandle(void *shared, CUmemGenericAllocationHandle
                                       CUmemAllocationHandleType type, unsigned long long flags)
 {
     struct physical *p = physical_of(handle);
-    if (!p || !shared || flags)
+    if (!p || !shared || flags || p->imported) /* what was imported is not exported again (seen on an H200) */
         return CUDA_ERROR_INVALID_VALUE;
     if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || p->properties.requestedHandleTypes != type)
         return CUDA_ERROR_NOT_SUPPORTED;

@@ -272,6 +272,7 @@ static void aliases(void)
     OK(cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
     OK(cuMemImportFromShareableHandle(&imported, (void *)(intptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
     close(fd);
+    CHECK_IS(cuMemExportToShareableHandle(&fd, imported, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0), CUDA_ERROR_INVALID_VALUE);
     OK(cuMemMap(p, 2 * MIB, 0, handle, 0));
     OK(cuMemMap(p + 2 * MIB, 2 * MIB, 0, handle, 0));
     OK(cuMemMap(p + 4 * MIB, 2 * MIB, 0, imported, 0));
