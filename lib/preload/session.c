@@ -149,17 +149,25 @@ bool session_connect(void)
 
 /* The program may not have chosen a device yet; then it is the first one, as for the CUDA runtime. */
 #define CONTEXT_WAIT_NS (300 * NSEC_PER_SEC)
+#define NO_CONTEXT      "cuDevicePrimaryCtxRetain: out of memory, which drivers say of hardware queues too, of which an H200 has some 512"
 
 /* Many processes that start on a device at once wait for the driver, which makes one context after the other and says "out of
  * memory" to those that have waited for some 45 s (measured). In capture that passes. */
 static CUresult retain_context(CUdevice device)
 {
     int64_t until = session.phase == PHASE_CAPTURE ? clock_now_ns() + CONTEXT_WAIT_NS : 0;
+    bool told = false;
     CUresult r;
     while ((r = driver(cuDevicePrimaryCtxRetain)(&session.context, device)) == CUDA_ERROR_OUT_OF_MEMORY && clock_now_ns() < until) {
-        log_debug("rank %u waits for a context on its device", session.rank);
+        if (!told)
+            log_warn("rank %u: its device has no room for its context now (%s); trying for %d s more", session.rank, NO_CONTEXT,
+                     (int)((until - clock_now_ns()) / NSEC_PER_SEC));
+        told = true;
         nanosleep(&(struct timespec){1 + session.rank % 4, 0}, NULL);
     }
+    if (r == CUDA_ERROR_OUT_OF_MEMORY)
+        session_fatal(PRISM_EXIT_SYSTEM, "rank %u: its device has no room for its context (%s); fewer ranks a device, or a smaller PRISM_QUEUES",
+                      session.rank, NO_CONTEXT);
     return r;
 }
 
