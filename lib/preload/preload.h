@@ -93,8 +93,8 @@ struct frame {
     bool noded;        /* the current call has sent nodes */
     int64_t enter_ns;  /* the program's call began (CLOCK_MONOTONIC) */
     int64_t left_ns;   /* the last call that sent nodes returned to the program, less the time of real calls in it */
-    int64_t real_ns;   /* real calls of NCCL in this call, which the host of the full job makes too: they are its work, but what they waited for
-                          room in the stream's queue (nodes/blocked.h) */
+    int64_t real_ns;   /* calibration: calls of NCCL in this call, or the gates that stand for them, which the host of the full job makes too: they are
+                          its work, but what they waited for room in the stream's queue (nodes/blocked.h) */
 };
 extern PRISM_THREAD struct frame frame;
 

@@ -48,7 +48,14 @@ static int64_t behind_recorded(const struct daemon *d, const struct rank *r)
 {
     struct emulate_result e = emulate_rank_result(d, r->number);
     int64_t n = (int64_t)e.iterations - d->graph->ranks[r->number].niterations;
-    return !e.has_iterations ? MEASURED_PASSES + 1 : n < 0 ? -1 : n;
+    return !e.has_iterations ? 0 : n < 0 ? -1 : n;
+}
+
+static bool has_measured(const struct daemon *d, const struct rank *r)
+{
+    struct emulate_result e = emulate_rank_result(d, r->number);
+    int64_t n = behind_recorded(d, r);
+    return !e.has_iterations || (n > 0 && measured_suffices(e.seconds + (e.iterations - n), (uint32_t)n));
 }
 
 static bool stands_still(const struct daemon *d, const struct rank *r)
@@ -65,8 +72,7 @@ static bool has_enough(const struct daemon *d, const struct rank *r)
     uint32_t wanted = d->conf->iterations + 1 > LEAST ? d->conf->iterations + 1 : LEAST;
     if (d->phase == PHASE_CAPTURE)
         return record_count_iterations(d, r->number, nodes_over(r)) >= wanted;
-    int64_t n = behind_recorded(d, r);
-    return n > MEASURED_PASSES || (n >= 0 && stands_still(d, r));
+    return has_measured(d, r) || (behind_recorded(d, r) >= 0 && stands_still(d, r));
 }
 
 static void see_who_moves(const struct daemon *d, int64_t now)
@@ -90,7 +96,7 @@ static void tell_still(const struct daemon *d)
     bool waits = false;
     for (uint32_t i = 0; i < d->conf->world && !over && !waits; i++) {
         const struct rank *r = d->ranks[i];
-        if (!r || r->state == RANK_ENDED || behind_recorded(d, r) > MEASURED_PASSES)
+        if (!r || r->state == RANK_ENDED || has_measured(d, r))
             continue;
         over = emulate_rank_result(d, i).over;
         waits = !over && store_has_waiting(d->store, i, key, sizeof key);

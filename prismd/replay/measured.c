@@ -1,7 +1,6 @@
 #include "prismd/replay/measured.h"
 
 #include <math.h>
-#include <stdbool.h>
 #include <stdlib.h>
 
 #include "common/array.h"
@@ -268,6 +267,18 @@ static bool *choose_passes(const struct measured *x, uint32_t *n)
     free(sorted);
     free(untimed);
     return chosen;
+}
+
+bool measured_suffices(const double *seconds, uint32_t n)
+{
+    double sum = 0, squares = 0;
+    for (uint32_t i = 0; i < n; i++)
+        sum += seconds[i];
+    if (n <= MEASURED_PASSES)
+        return false;
+    for (uint32_t i = 0; i < n; i++)
+        squares += (seconds[i] - sum / n) * (seconds[i] - sum / n);
+    return n >= MEASURED_MOST || sum >= MEASURED_SECONDS || sqrt(squares / (n - 1) / n) <= MEASURED_ERROR * sum / n;
 }
 
 /* --- works --- */

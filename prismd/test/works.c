@@ -294,6 +294,29 @@ static void test_passes_without_times(void **state)
     graph_destroy(g);
 }
 
+/* Until the mean is known, but six at least, and not for ever. */
+static void test_enough_passes(void **state)
+{
+    double seconds[MEASURED_MOST];
+    (void)state;
+    for (uint32_t i = 0; i < MEASURED_MOST; i++)
+        seconds[i] = 0.03;
+    assert_false(measured_suffices(seconds, MEASURED_PASSES));
+    assert_true(measured_suffices(seconds, MEASURED_PASSES + 1));
+    for (uint32_t i = 0; i < MEASURED_MOST; i++)
+        seconds[i] = i % 2 ? 0.0301 : 0.0299; /* 0.33 % each, of n passes 0.33 / sqrt(n) */
+    assert_false(measured_suffices(seconds, 10));
+    assert_true(measured_suffices(seconds, 13));
+    for (uint32_t i = 0; i < MEASURED_MOST; i++)
+        seconds[i] = i % 2 ? 0.033 : 0.027;
+    assert_false(measured_suffices(seconds, MEASURED_MOST - 1));
+    assert_true(measured_suffices(seconds, MEASURED_MOST));
+    for (uint32_t i = 0; i < MEASURED_MOST; i++)
+        seconds[i] = i % 2 ? 1.5 : 1.2;
+    assert_true(measured_suffices(seconds, 8));
+    assert_false(measured_suffices(seconds, 7));
+}
+
 /* --- a program that the host bounds, on a machine whose launches and wake-ups take time --- */
 
 #define LAUNCH (12 * US) /* until an idle stream has what it is given */
@@ -481,7 +504,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_host_ahead), cmocka_unit_test(test_idle),
                                        cmocka_unit_test(test_passes), cmocka_unit_test(test_a_node_of_some_passes),
-                                       cmocka_unit_test(test_a_node_of_no_pass), cmocka_unit_test(test_passes_without_times),
+                                       cmocka_unit_test(test_a_node_of_no_pass), cmocka_unit_test(test_passes_without_times), cmocka_unit_test(test_enough_passes),
                                        cmocka_unit_test(test_late_now_and_then), cmocka_unit_test(test_kernels_after_idleness),
                                        cmocka_unit_test(test_late_with_nothing_in_front), cmocka_unit_test(test_nothing_in_front),
                                        cmocka_unit_test(test_what_lies_in_front_of_a_node_of_this_run_alone), cmocka_unit_test(test_kernels_behind_a_late_join),

@@ -8,6 +8,8 @@
 #include <cuda.h>
 #include <nccl.h>
 
+#include "preload/nodes/blocked.h"
+
 #define COMM_MAGIC 0x70726d63u
 #define COMM_REDOPS_FIRST 0x100 /* reduction operations of the program count from here */
 
@@ -27,6 +29,7 @@ struct comm {
     struct redop *redops;
     int nredops;
     CUdeviceptr ballast;   /* owned; 0 = none */
+    struct blocked_nccl calls; /* calibration: what its gates took the host so far */
     struct shrunk *shrunk; /* owned; NULL unless real NCCL carries this communicator (transport nccl) */
 };
 

@@ -49,7 +49,8 @@ static inline void blocked_give_up(void)
     blocked_.since_ns = 0;
 }
 
-/* NCCL's own calls in transport nccl (gate/gate_nccl.c) are work, as the full job's host makes them too, and wait for room like launches.
+/* NCCL's own calls in transport nccl (gate/gate_nccl.c), and otherwise the gates that stand for them (gate/gate.c), are work, as the full
+ * job's host makes such calls too, and wait for room like launches.
  * How long they take by themselves depends on the communicator and on how many a group has: what lasts more than BLOCKED_NCCL_TIMES as
  * long as the quickest of its like, by powers of two, counts as that one. */
 #define BLOCKED_NCCL_TIMES 4
