@@ -422,7 +422,7 @@ class Runner:
         if not self.options.soft:
             orders = {}
             if program.orders and "real" in found and any(x not in found["real"] for x in found["capture"]):
-                orders = self.other_orders(name, program, row)
+                orders = self.other_orders(name, program, folders["real"], row)
             self.judge(program, found, folders, SPREADS * spread([found["real"], *orders.values()]) if orders else 0)
         shutil.rmtree(env.get("MPI_SHIM_DIR", "/nonexistent"), ignore_errors=True)
         return row
@@ -432,12 +432,12 @@ class Runner:
             argv = [self.interpreter, *argv[1:], *(blind if self.options.soft else ())]
         return ["sh", "-c", 'cd "$0" && exec "$@"', folder, *argv]
 
-    def other_orders(self, name, program, row):
+    def other_orders(self, name, program, folder, row):
         """What the program prints on real NCCL when that adds along a ring and along a tree: floating-point sums over more than two
         ranks are as good in one order as in the other, and how far apart they take the program is how far capture may be."""
         found = {}
         for order in ("ring", "tree"):
-            folder, env = self.prepared(program, name, "real")
+            env = self.environment(program, folder)
             got = self.launcher.ranks(self.inside(folder, program.argv), program.world, f"{name.replace('/', '-')}-real-{order}",
                                       program.limit, {**env, "LOCAL_WORLD_SIZE": "1", "NCCL_ALGO": f"allreduce:{order}"})
             found[order] = self.numbers(program, got["text"], f"real NCCL by {order}")
