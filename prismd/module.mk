@@ -8,7 +8,7 @@ PRISMD_SOURCES := conf.c devices.c local.c manifest.c network.c phase_message.c 
 	$(addprefix ranks/,child.c container.c dispatch.c elf.c hosts.c limits.c listen.c rank.c region.c sched.c scratch.c spawn.c step.c tasks.c) \
 	$(addprefix capture/,capture.c channel.c collective.c collective_keep.c enough.c gloo.c hang.c hang_cpu.c hang_file.c membership.c progress.c record.c registry.c settling.c standing.c) \
 	$(addprefix folding/,folding.c folding_options.c folding_p2p.c folding_spread.c folding_store.c) \
-	$(addprefix switching/,busy.c movers.c resident.c switching.c tell.c victims.c) \
+	$(addprefix switching/,busy.c gangs.c movers.c resident.c switching.c tell.c victims.c) \
 	$(addprefix replay/,align.c arrival.c beginning.c behind.c delivery.c emulate.c live.c measured.c origins.c player.c prefetch.c slices.c stall.c) \
 	$(addprefix assistants/,arming.c assist.c assist_place.c assist_process.c ballast.c shrink.c) \
 	$(addprefix predict/,breakdown.c critical.c duration.c durations.c predict.c stages.c) \

@@ -1,4 +1,4 @@
-#include "prismd/switching/victims.h"
+#include "prismd/switching/gangs.h"
 
 #include <stdlib.h>
 
@@ -24,6 +24,7 @@ void resident_destroy(struct resident *s)
     struct guest *g, *next;
     if (!s)
         return;
+    gangs_destroy(s);
     HASH_ITER(hh, s->guests, g, next)
     {
         HASH_DEL(s->guests, g);
@@ -160,13 +161,17 @@ static bool make_room(struct resident *s, const struct guest *who, uint64_t byte
     if (who && who->place == OUT && s->grown_ns && now - s->grown_ns < RESIDENT_GROW_NS && sum < s->set.capacity)
         sum = s->set.capacity;
     sum += bytes;
+    if (sum > s->set.capacity)
+        victims_begin(s, who, now);
     while (sum > s->set.capacity) {
-        struct guest *g = n < 256 ? victims_choose(s, who, chosen, n, now) : NULL;
+        struct guest *g = n < 256 ? victims_choose(s, who, now) : NULL;
         if (!g)
             return false;
         chosen[n++] = g;
         sum -= g->granted;
     }
+    if (n && s->forces)
+        s->forced_ns = now;
     for (uint32_t i = 0; i < n; i++)
         evict(s, chosen[i], now);
     return true;
@@ -224,19 +229,20 @@ static void serve(struct resident *s, struct guest *g, uint64_t *reserved, int64
     *reserved += bytes;
 }
 
-/* Those of ranks that are out come last. */
-static uint64_t order_of(const struct guest *g)
-{
-    return g->asked + (g->place == OUT ? UINT64_MAX / 2 : 0);
-}
-
-/* The demand to be served next after that of order `after`. Ranks on their way are not served before they have arrived. */
-static struct guest *next_demand(struct resident *s, uint64_t after)
+/* The demand to be served next, of those that have not been looked at. Ranks on their way are not served before they have arrived. */
+static struct guest *next_demand(struct resident *s, int64_t now)
 {
     struct guest *best = NULL;
-    for (struct guest *g = s->guests; g; g = g->hh.next)
-        if (g->asked && order_of(g) > after && g->place != LEAVING && g->place != COMING && (!best || order_of(g) < order_of(best)))
+    bool looked = false;
+    for (struct guest *g = s->guests; g; g = g->hh.next) {
+        if (!g->asked || g->seen || g->place == LEAVING || g->place == COMING)
+            continue;
+        if (!looked)
+            gangs_look(s, now);
+        looked = true;
+        if (!best || gangs_before(g, best, now))
             best = g;
+    }
     return best;
 }
 
@@ -278,19 +284,21 @@ static void take_turns(struct resident *s, int64_t now)
 
 static void pump(struct resident *s, int64_t now)
 {
-    uint64_t after = 0, reserved = 0;
+    uint64_t reserved = 0;
     uint32_t waiting = 0;
     struct guest *g;
     refuse_too_large(s, now);
     if (promised(s) > s->set.capacity) /* a victim was taken back, or the device holds less than was thought */
         make_room(s, NULL, 0, now);
-    while (waiting < AT_ONCE && (g = next_demand(s, after))) {
+    for (g = s->guests; g; g = g->hh.next)
+        g->seen = false;
+    while (waiting < AT_ONCE && (g = next_demand(s, now))) {
         uint64_t asked = g->asked;
-        after = order_of(g);
+        g->seen = true;
         serve(s, g, &reserved, now);
         waiting += g->asked == asked;
     }
-    if (!next_demand(s, 0))
+    if (!waiting)
         take_turns(s, now);
 }
 
@@ -308,6 +316,7 @@ void resident_want_start(struct resident *s, uint32_t rank, int64_t now)
     if (!g)
         abort();
     g->rank = rank;
+    g->gang = g;
     HASH_ADD(hh, s->guests, rank, sizeof g->rank, g);
     ask(s, g, now);
     pump(s, now);
@@ -439,6 +448,15 @@ void resident_message(struct resident *s, const struct mover_message *m, int64_t
     pump(s, now);
 }
 
+void resident_joined(struct resident *s, uint32_t rank, struct resident_operation op, const int32_t *members, uint32_t n, int64_t now)
+{
+    struct guest *g = find(s, rank);
+    if (!g)
+        return;
+    g->joined_ns = now;
+    gangs_join(s, g, &op, members, n);
+}
+
 void resident_gate_ready(struct resident *s, uint32_t rank, int64_t now)
 {
     struct guest *g = find(s, rank);
@@ -472,13 +490,23 @@ void resident_ended(struct resident *s, uint32_t rank, int64_t now)
     if (g->place != WAITS_START && s->started)
         s->started--;
     HASH_DEL(s->guests, g);
+    gangs_leave(s, g);
     free(g);
     progress(s, now);
     pump(s, now);
 }
 
+/* Work behind the park gates of a rank that is out is seen by nobody, and the device need never fall silent. */
+static void ask_for_hidden(struct resident *s, int64_t now)
+{
+    for (struct guest *g = s->guests; g; g = g->hh.next)
+        if (g->place == OUT && !g->asked && now - g->out_ns >= RESIDENT_PATIENCE_NS && !s->calls.look(s->arg, g->rank).standing)
+            ask(s, g, now);
+}
+
 void resident_tick(struct resident *s, int64_t now)
 {
+    ask_for_hidden(s, now);
     for (struct guest *g = s->guests; g; g = g->hh.next)
         if (g->place == LEAVING && !g->parked && !g->cancelling && now - g->evict_ns > RESIDENT_PARK_NS) {
             g->cancelling = true;

@@ -23,7 +23,7 @@ $(B)/test/fuzz_reports: $(call objects,prismd,capture/hang_file.c cli/acct_text.
 $(eval $(call fuzz_target,pmix,common,-lxxhash -levent_core))
 $(B)/test/fuzz_pmix: $(call objects,prismd,pmix/pmix.c pmix/pmix_fence.c pmix/pmix_log.c pmix/pmix_values.c)
 $(eval $(call fuzz_target,switching,proto common))
-$(B)/test/fuzz_switching: $(call objects,prismd,switching/busy.c switching/resident.c switching/victims.c)
+$(B)/test/fuzz_switching: $(call objects,prismd,switching/busy.c switching/gangs.c switching/resident.c switching/victims.c)
 $(eval $(call fuzz_target,mover,common))
 $(B)/test/fuzz_mover: $(call objects,prismd/mover,hear.c guest.c hand.c)
 $(eval $(call fuzz_target,links,$(PRISMD_LIBS),$(PRISMD_LINK)))

@@ -1,6 +1,6 @@
 /* switching.c - the policy of context switching against any messages of the mover and its ranks: whatever they say, no more
  * is granted or let in than the device has. The input: u8 seed, then records of u8 event (bits 0-2) and rank (bits 3-4), u8
- * flag, u64 bytes, u64 total. The whole input is a datagram to mover_receive too. */
+ * flag, u64 bytes, u64 total; bit 6 of the former makes an operation that is come to of a gate that is ready. The whole input is a datagram to mover_receive too. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,6 +96,17 @@ static void note(struct sim *s, const struct mover_message *m)
         p->granted -= m->bytes < p->granted ? m->bytes : p->granted;
 }
 
+/* To an operation of some ranks, one of which the device does not have. */
+static void join(struct sim *s, const struct mover_message *m, int64_t now)
+{
+    int32_t members[RANKS + 1];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i <= RANKS; i++)
+        if (m->total >> i & 1)
+            members[n++] = (int32_t)i;
+    resident_joined(s->policy, m->rank, (struct resident_operation){.comm = (int32_t)(m->bytes & 3), .sequence = m->bytes >> 2 & 3}, members, n, now);
+}
+
 static void event(struct sim *s, struct bytes_reader *in, int64_t now)
 {
     static const uint32_t types[] = {MOVER_WANT, MOVER_LESS, MOVER_PARKED, MOVER_CANCELLED, MOVER_EVICTED, MOVER_RESTORED};
@@ -104,7 +115,9 @@ static void event(struct sim *s, struct bytes_reader *in, int64_t now)
     m.bytes = bytes_get_u64(in);
     m.total = bytes_get_u64(in);
     s->looks = flag >> 4;
-    if ((what & 7) == 6) {
+    if ((what & 7) == 6 && what & 64) {
+        join(s, &m, now);
+    } else if ((what & 7) == 6) {
         resident_gate_ready(s->policy, m.rank, now);
     } else if ((what & 7) == 7) {
         if (flag & 128) {
