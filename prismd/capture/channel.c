@@ -9,6 +9,7 @@
 #include "prismd/folding/folding.h"
 #include "prismd/link/link.h"
 #include "prismd/place.h"
+#include "prismd/switching/movers.h"
 
 struct channel_key {
     int32_t global;   /* communicator */
@@ -66,6 +67,19 @@ static void drop(struct letter *l)
     free(l);
 }
 
+/* For context switching: `who`, of two communicator ranks, has come to this receive. Who sends waits for nobody, and comes when it is
+ * delivered. */
+static void meet(struct daemon *d, const struct group *g, uint32_t part, int32_t from, int32_t who)
+{
+    const struct membership *m = &g->rank->comms[g->comm];
+    const struct graph_comm *c = &d->graph->comms[m->global];
+    const int32_t pair[2] = {c->ranks[from], c->ranks[m->rank]};
+    struct rank *r = d->ranks[c->ranks[who]];
+    struct resident_operation op = {.comm = m->global, .sequence = g->sequence[part], .from = from + 1, .to = m->rank + 1};
+    if (r && from != m->rank)
+        movers_joined(d, r, op, pair, 2);
+}
+
 static int deliver(struct daemon *d, struct group *g, uint32_t part, const void *data, uint64_t bytes, int from)
 {
     const struct msg_part *p = &g->parts[part];
@@ -73,6 +87,7 @@ static int deliver(struct daemon *d, struct group *g, uint32_t part, const void 
         return daemon_fail(d, PRISM_EXIT_RANK, "rank %u: ncclRecv of %llu bytes from communicator rank %d, which sent %llu",
                            g->rank->number, (unsigned long long)p->out_bytes, from, (unsigned long long)bytes);
     coll_copy(g->rank->region + p->out_offset, data, bytes);
+    meet(d, g, part, from, from);
     on_delivered(d, g);
     return 0;
 }
@@ -187,6 +202,7 @@ void channel_recv(struct daemon *d, struct group *g, uint32_t part)
     const struct membership *m = &g->rank->comms[g->comm];
     struct channel_key key = {m->global, p->peer, m->rank, g->sequence[part]};
     struct letter *l = find(&key);
+    meet(d, g, part, p->peer, m->rank);
     if (!l) {
         l = add(&key);
         l->group = g;

@@ -12,6 +12,7 @@
 #include "prismd/folding/folding_spread.h"
 #include "prismd/link/link.h"
 #include "prismd/place.h"
+#include "prismd/switching/movers.h"
 #include "trace/payload.h"
 
 /* All-reduces of so many members are summed node by node: one message a node each way, and no node ever has the inputs of other
@@ -467,7 +468,9 @@ void collective_arrive(struct daemon *d, struct group *g, uint32_t part)
 {
     const struct membership *m = &g->rank->comms[g->comm];
     struct collective_key key = {m->global, g->sequence[part]};
-    uint32_t home = place_capture_node(d->conf, (uint32_t)d->graph->comms[m->global].ranks[0]);
+    const struct graph_comm *comm = &d->graph->comms[m->global];
+    uint32_t home = place_capture_node(d->conf, (uint32_t)comm->ranks[0]);
+    movers_joined(d, g->rank, (struct resident_operation){.comm = key.global, .sequence = key.sequence}, comm->ranks, comm->size);
     if (home != d->conf->node && (!sums_by_node(d, m->global, &g->parts[part]) || conf_is_sandbox(d->conf, g->rank->number))) {
         send_home(d, home, &key, g, part);
         return;

@@ -360,6 +360,14 @@ bool movers_may_start(struct daemon *d, struct rank *r)
     return !mover_of(r);
 }
 
+void movers_joined(struct daemon *d, struct rank *r, struct resident_operation op, const int32_t *members, uint32_t n)
+{
+    struct mover *m = mover_of(r);
+    (void)d;
+    if (m && m->resident)
+        resident_joined(m->resident, r->number, op, members, n, clock_now_ns());
+}
+
 bool movers_gate_ready(struct daemon *d, struct rank *r)
 {
     struct mover *m = mover_of(r);

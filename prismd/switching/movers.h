@@ -18,6 +18,8 @@ void movers_end(struct daemon *d);
 
 /* The rank's process may be started now. False: sched_may_start() will be called when it may. */
 bool movers_may_start(struct daemon *d, struct rank *r);
+/* The rank has come to an operation of a communicator; members: world ranks. Before its gate may be opened. */
+void movers_joined(struct daemon *d, struct rank *r, struct resident_operation op, const int32_t *members, uint32_t n);
 /* A gate of the rank may be opened as far as communication goes. False: not before the rank is in; then sched_is_in(). */
 bool movers_gate_ready(struct daemon *d, struct rank *r);
 /* Its memory is on the device (always, where nothing is switched). */

@@ -119,6 +119,10 @@ void movers_hear(struct daemon *d)
 {
 }
 
+void movers_joined(struct daemon *d, struct rank *r, struct resident_operation op, const int32_t *members, uint32_t n)
+{
+}
+
 bool movers_is_in(const struct daemon *d, const struct rank *r)
 {
     return true;

@@ -77,6 +77,10 @@ void movers_hear(struct daemon *d)
 {
 }
 
+void movers_joined(struct daemon *d, struct rank *r, struct resident_operation op, const int32_t *members, uint32_t n)
+{
+}
+
 void store_rank_connected(struct store *s, uint32_t port, uint32_t rank)
 {
 }
