@@ -43,17 +43,16 @@ struct graph_eval *graph_eval(const struct graph *g, const struct graph_eval_ops
     static const struct graph_eval_options defaults;
     if (graph_validate(g, err))
         return NULL;
-    struct graph_eval *e = calloc(1, sizeof *e);
-    if (!e)
-        abort();
+    struct graph_eval *e = eval_allocate(1, sizeof *e);
     if (!options)
         options = &defaults;
     e->graph = g;
     e->ops = *ops;
     e->nthreads = count_threads(g, options->keep_slack ? 1 : options->threads);
     set_threads(e);
-    eval_setup(e, options);
+    eval_setup(e);
     eval_deal(e);
+    eval_state(e, options);
     eval_run(e, options->t0_ns);
     return e;
 }

@@ -12,9 +12,9 @@ struct place { /* of a pair in a communicator; channel + 1, 0 = empty */
 };
 
 struct edge { /* what a channel joins */
-    uint32_t channel, comm;
+    uint32_t channel, comm, members;
     int32_t source, destination; /* world ranks; -1: all of the communicator */
-    uint32_t n;
+    uint32_t n;                  /* operations */
 };
 
 struct dealing {
@@ -62,13 +62,11 @@ static uint32_t add_channel(struct dealing *d, uint32_t members, uint32_t comm, 
     struct graph_eval *e = d->e;
     if (e->nchannels == d->cap) {
         d->cap = d->cap ? 2 * d->cap : 1024;
-        e->channels = realloc(e->channels, d->cap * sizeof *e->channels);
         d->edges = realloc(d->edges, d->cap * sizeof *d->edges);
-        if (!e->channels || !d->edges)
+        if (!d->edges)
             abort();
     }
-    e->channels[e->nchannels] = (struct eval_channel){.mask = NONE, .members = members};
-    d->edges[e->nchannels] = (struct edge){e->nchannels, comm, source, destination, 0};
+    d->edges[e->nchannels] = (struct edge){e->nchannels, comm, members, source, destination, 0};
     return e->nchannels++;
 }
 
@@ -85,7 +83,20 @@ static uint32_t message_channel(struct dealing *d, uint32_t comm, uint32_t sourc
     return p->channel - 1;
 }
 
-static void set_channels(struct dealing *d)
+static void make_channels(struct dealing *d)
+{
+    struct graph_eval *e = d->e;
+    e->channels = eval_allocate(e->nchannels, sizeof *e->channels);
+    e->channel_ops = array_zeros(e->nchannels, sizeof *e->channel_ops);
+    for (uint32_t i = 0; i < e->nchannels; i++) {
+        e->channels[i].ring = e->channels[i].own;
+        e->channels[i].mask = 1;
+        e->channels[i].members = d->edges[i].members & INT32_MAX;
+        e->channel_ops[i] = d->edges[i].n;
+    }
+}
+
+static void find_channels(struct dealing *d)
 {
     const struct graph *g = d->e->graph;
     d->collective = array_zeros(g->ncomms, sizeof *d->collective);
@@ -106,7 +117,7 @@ static void set_channels(struct dealing *d)
             }
             r->channels[c] = channel;
             if (counter->n > d->edges[channel].n)
-                d->edges[channel].n = d->e->channels[channel].n = counter->n;
+                d->edges[channel].n = counter->n;
         }
     }
     free(d->places);
@@ -248,7 +259,8 @@ void eval_deal(struct graph_eval *e)
         d.weight[i] = 1 + e->graph->ranks[i].nnodes;
         total += d.weight[i];
     }
-    set_channels(&d);
+    find_channels(&d);
+    make_channels(&d);
     join_all(&d, e->nthreads > 1 ? total / e->nthreads + 1 : total);
     deal(&d);
     mark_crossing(&d);

@@ -63,13 +63,11 @@ static void ring_make_room(struct graph_eval *e, struct eval_rank *r, uint64_t n
     from = floor > reach ? floor - reach : 0;
     while (size <= 2 * (node - floor + reach))
         size *= 2;
-    int64_t *time = malloc(size * sizeof *time);
-    if (!time)
-        abort();
+    int64_t *time = eval_allocate(size, sizeof *time);
     for (uint64_t p = from; p < node; p++)
         time[p & (size - 1)] = r->time[p & r->mask];
-    free(r->time);
-    r->time = time;
+    free(r->grown);
+    r->time = r->grown = time;
     r->mask = (uint32_t)(size - 1);
 }
 
@@ -176,12 +174,10 @@ static void hosts_to_end(struct eval_thread *t, struct eval_rank *r)
 
 static void ring_grow(struct eval_channel *c)
 {
-    uint32_t old = c->mask + 1; /* 0: none yet */
-    for (uint32_t size = old ? 2 * old : 2;; size *= 2) {
-        struct eval_slot *ring = calloc(size, sizeof *ring);
+    uint32_t old = c->mask + 1;
+    for (uint32_t size = 2 * old;; size *= 2) {
+        struct eval_slot *ring = eval_allocate(size, sizeof *ring);
         bool clash = false;
-        if (!ring)
-            abort();
         for (uint32_t i = 0; i < old && !clash; i++) {
             struct eval_slot *to = &ring[c->ring[i].sequence & (size - 1)];
             clash = c->ring[i].count && to->count;
@@ -192,7 +188,8 @@ static void ring_grow(struct eval_channel *c)
             free(ring);
             continue;
         }
-        free(c->ring);
+        if (c->ring != c->own)
+            free(c->ring);
         c->ring = ring;
         c->mask = size - 1;
         return;
@@ -201,7 +198,7 @@ static void ring_grow(struct eval_channel *c)
 
 static inline struct eval_slot *slot_at(struct eval_channel *c, uint32_t sequence)
 {
-    while (c->mask == NONE || (c->ring[sequence & c->mask].count && c->ring[sequence & c->mask].sequence != sequence))
+    while (c->ring[sequence & c->mask].count && c->ring[sequence & c->mask].sequence != sequence)
         ring_grow(c);
     struct eval_slot *s = &c->ring[sequence & c->mask];
     if (!s->count)

@@ -7,6 +7,9 @@
  * Channels. Where ranks meet: one for the collectives of a communicator, one for the messages of a pair in one direction.
  * Its operations are numbered at both ends by the order of issue, so number s has its place in a ring. A channel whose
  * members are on several threads has a lock.
+ *
+ * Memory. What changes at every node lies in the order in which ranks were dealt, and threads share no cache line of it:
+ * ranks of neighbouring numbers are often on different threads, and these are often at the same place of the program.
  */
 #ifndef PRISM_GRAPH_EVAL_PRIVATE_H
 #define PRISM_GRAPH_EVAL_PRIVATE_H
@@ -21,6 +24,7 @@
 #define IS_SYNC      (UINT32_MAX - 1)
 #define THREADS_MAX  16u
 #define LOCKS        256u
+#define CACHE_LINE   64u  /* bytes */
 #define FAR          256u /* nodes; a stream that far ahead of its host lets the others go first */
 
 enum eval_state { EVAL_IDLE, EVAL_READY, EVAL_AT_LINE, EVAL_AT_COMM, EVAL_ENDED };
@@ -77,12 +81,12 @@ struct eval_slot {
     uint32_t fed;
 };
 
-struct eval_channel {
+struct eval_channel { /* a cache line */
     struct eval_slot *ring;
-    uint32_t mask; /* of the ring, NONE: none yet */
-    uint32_t members;
-    uint32_t n;    /* operations */
-    bool crosses;  /* threads */
+    uint32_t mask; /* of the ring */
+    uint32_t members : 31;
+    uint32_t crosses : 1; /* threads */
+    struct eval_slot own[2]; /* the ring until it has to grow */
 };
 
 struct eval_waiter {
@@ -112,7 +116,7 @@ struct eval_rank { /* 128 bytes, what every node needs in the first half */
     int64_t *durations; /* by signature, INT64_MIN = not asked yet */
     const uint32_t *signature;
     struct graph_times *times; /* keep_times, or NULL */
-    void *unused;
+    int64_t *grown;       /* the ring of times, if it is this rank's alone */
     int64_t *slots;       /* ends: set-up, iterations, teardown */
     const struct eval_shape *shape;
     const struct graph_rank *recorded;
@@ -130,7 +134,7 @@ struct eval_box {
 };
 
 struct eval_thread {
-    struct graph_eval *e;
+    _Alignas(CACHE_LINE) struct graph_eval *e;
     pthread_t thread;
     pthread_cond_t wake;
     uint32_t number;
@@ -150,6 +154,7 @@ struct graph_eval {
     uint32_t nlines;
     struct eval_waiter *waiters;
     struct eval_channel *channels;
+    uint32_t *channel_ops; /* by channel: its operations */
     uint32_t nchannels;
     struct eval_shape **shapes;
     uint32_t nshapes;
@@ -176,9 +181,13 @@ static inline void eval_log(struct eval_thread *t, uint32_t rank, uint32_t node,
         t->log[t->nlog++] = eval_event(rank, node, is_end);
 }
 
-/* eval_setup.c: everything but threads; eval_deal.c: threads and order. */
-void eval_setup(struct graph_eval *e, const struct graph_eval_options *options);
+/* Zeros on the borders of cache lines. */
+void *eval_allocate(size_t n, size_t size);
+
+/* In this order. eval_setup.c: what ranks share; eval_deal.c: threads and order; eval_state.c: what a rank has of its own. */
+void eval_setup(struct graph_eval *e);
 void eval_deal(struct graph_eval *e);
+void eval_state(struct graph_eval *e, const struct graph_eval_options *options);
 void eval_teardown(struct graph_eval *e);
 uint32_t eval_slot_of(const struct graph_rank *r, uint32_t n, uint32_t *end);
 

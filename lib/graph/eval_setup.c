@@ -1,4 +1,4 @@
-/* eval_setup.c - tables made once: shapes, columns, channels, lines. */
+/* eval_setup.c - tables that ranks share, made once: shapes, columns, works. */
 #include <stdlib.h>
 #include <string.h>
 #include <uthash.h>
@@ -8,43 +8,6 @@
 #include "graph/block_peer.h"
 #include "graph/eval_private.h"
 #include "graph/share.h"
-
-/* The same on the borders of cache lines, whose multiple size is. */
-static void *allocate_lines(size_t n, size_t size)
-{
-    void *p = aligned_alloc(64, (n ? n : 1) * size);
-    if (!p)
-        abort();
-    return memset(p, 0, (n ? n : 1) * size);
-}
-
-/* ---- Slots: set-up, iterations, teardown ---- */
-
-uint32_t eval_slot_of(const struct graph_rank *r, uint32_t n, uint32_t *end)
-{
-    if (!r->niterations) {
-        *end = NONE;
-        return 1;
-    }
-    if (n < r->iterations[0]) {
-        *end = r->iterations[0];
-        return 0;
-    }
-    if (n >= r->iterations[r->niterations]) {
-        *end = NONE;
-        return r->niterations + 1;
-    }
-    uint32_t low = 0, high = r->niterations; /* iterations[low] <= n < iterations[high] */
-    while (high - low > 1) {
-        uint32_t middle = low + (high - low) / 2;
-        if (r->iterations[middle] <= n)
-            low = middle;
-        else
-            high = middle;
-    }
-    *end = r->iterations[high];
-    return low + 1;
-}
 
 /* ---- Shapes ---- */
 
@@ -416,118 +379,31 @@ static void set_works(struct graph_eval *e)
     free(representatives);
 }
 
-/* ---- Lines ---- */
-
-static void set_line(struct graph_eval *e, struct eval_rank *r, uint32_t rank, uint32_t i, uint32_t *waiters)
+void eval_setup(struct graph_eval *e)
 {
-    struct eval_line *l = &e->lines[r->first_line + i];
-    l->rank = rank;
-    l->is_host = i >= r->shape->nstreams;
-    l->next = l->waiters = NONE;
-    l->n = r->shape->first[i];
-    l->state = l->n == NONE ? EVAL_ENDED : EVAL_IDLE;
-    l->waiter = *waiters;
-    if (l->is_host)
-        return;
-    for (uint32_t k = 0; k < r->shape->most_parts[i]; k++)
-        e->waiters[(*waiters)++].line = r->first_line + i;
-    if (l->n == NONE)
-        return;
-    l->slot = eval_slot_of(r->recorded, l->n, &l->slot_end);
-    r->open_streams++;
-}
-
-static void set_lines(struct graph_eval *e)
-{
-    size_t slots = 0, waiters = 0;
-    uint32_t next_waiter = 0;
-    for (uint32_t i = 0; i < e->graph->world; i++) {
-        struct eval_rank *r = &e->ranks[i];
-        r->first_line = e->nlines;
-        r->first_host = r->first_line + r->shape->nstreams;
-        r->max_dep = r->shape->max_dep;
-        r->nnodes = r->shape->nnodes;
-        e->nlines += r->shape->nstreams + r->shape->nhosts;
-        slots += (r->recorded->niterations ? r->recorded->niterations : 1u) + 2u;
-        for (uint32_t s = 0; s < r->shape->nstreams; s++)
-            waiters += r->shape->most_parts[s];
-    }
-    e->lines = allocate_lines(e->nlines, sizeof *e->lines);
-    e->waiters = array_zeros(waiters, sizeof *e->waiters);
-    int64_t *slot = e->memory[2] = array_zeros(slots, sizeof *slot);
-    for (size_t i = 0; i < slots; i++)
-        slot[i] = INT64_MIN;
-    for (uint32_t i = 0; i < e->graph->world; i++) {
-        struct eval_rank *r = &e->ranks[i];
-        uint64_t size = 32;
-        while (size < 2 * ((uint64_t)r->shape->max_dep + 8))
-            size *= 2;
-        r->time = array_zeros(size, sizeof *r->time);
-        r->mask = (uint32_t)(size - 1);
-        r->slots = slot;
-        slot += (r->recorded->niterations ? r->recorded->niterations : 1u) + 2u;
-        for (uint32_t k = 0; k < r->shape->nstreams + r->shape->nhosts; k++)
-            set_line(e, r, i, k, &next_waiter);
-    }
-}
-
-/* of: struct graph_eval_options, keep_of. */
-static void set_times(struct graph_eval *e, const uint8_t *of)
-{
-    size_t nodes = 0;
-    for (uint32_t i = 0; i < e->graph->world; i++)
-        nodes += of && !of[i] ? 0 : e->graph->ranks[i].nnodes;
-    struct graph_times *times = e->memory[3] = malloc((nodes + 1) * sizeof *times);
-    if (!times)
-        abort();
-    for (size_t i = 0; i < nodes; i++)
-        times[i] = (struct graph_times){INT64_MIN, INT64_MIN};
-    for (uint32_t i = 0; i < e->graph->world; i++) {
-        if (of && !of[i])
-            continue;
-        e->ranks[i].times = times;
-        times += e->graph->ranks[i].nnodes;
-    }
-}
-
-static void set_log(struct graph_eval *e)
-{
-    size_t events = 0;
-    for (uint32_t i = 0; i < e->graph->world; i++)
-        events += e->ranks[i].shape->nnodes + e->ranks[i].shape->nops;
-    e->threads[0].log = e->memory[4] = array_zeros(events, sizeof *e->threads[0].log);
-}
-
-_Static_assert(sizeof(struct eval_line) == 64 && sizeof(struct eval_rank) == 128, "cache lines");
-
-void eval_setup(struct graph_eval *e, const struct graph_eval_options *options)
-{
-    e->ranks = allocate_lines(e->graph->world, sizeof *e->ranks);
+    e->ranks = eval_allocate(e->graph->world, sizeof *e->ranks);
     set_shapes(e);
     set_works(e);
-    set_lines(e);
-    if (options->keep_times || options->keep_slack)
-        set_times(e, options->keep_slack ? NULL : options->keep_of);
-    if (options->keep_slack)
-        set_log(e);
 }
 
 void eval_teardown(struct graph_eval *e)
 {
     for (uint32_t i = 0; e->ranks && i < e->graph->world; i++)
-        free(e->ranks[i].time);
+        free(e->ranks[i].grown);
     for (uint32_t i = 0; i < e->nshapes; i++)
         free_shape(e->shapes[i]);
     for (uint32_t i = 0; i < e->ncolumns; i++)
         free(e->columns[i].signature);
     for (uint32_t i = 0; i < e->nchannels; i++)
-        free(e->channels[i].ring);
+        if (e->channels[i].ring != e->channels[i].own)
+            free(e->channels[i].ring);
     for (size_t i = 0; i < sizeof e->memory / sizeof *e->memory; i++)
         free(e->memory[i]);
     free(e->ranks);
     free(e->lines);
     free(e->waiters);
     free(e->channels);
+    free(e->channel_ops);
     free(e->shapes);
     free(e->columns);
     free(e->order);

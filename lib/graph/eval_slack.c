@@ -88,7 +88,7 @@ static void set_slots(struct slack *s, int64_t horizon)
     s->first = allocate(s->e->nchannels, sizeof *s->first);
     for (uint32_t i = 0; i < s->e->nchannels; i++) {
         s->first[i] = n;
-        n += 2 * (size_t)s->e->channels[i].n;
+        n += 2 * (size_t)s->e->channel_ops[i];
     }
     s->slots = allocate(n, sizeof *s->slots);
     for (size_t i = 0; i < n; i++)

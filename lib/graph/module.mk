@@ -1,5 +1,5 @@
 # graph: needs -lzstd -lxxhash -lm and common at link time.
-GRAPH_SOURCES := graph.c share.c recorder.c feeds.c validate.c check.c structure.c iterations.c marks.c marks_find.c multiples.c classes.c fold.c fold_members.c fold_expand.c fold_twins.c chunk.c block.c format_write.c format_read_v1.c file.c file_program.c file_read.c eval.c eval_setup.c eval_deal.c eval_lines.c eval_threads.c eval_slack.c \
+GRAPH_SOURCES := graph.c share.c recorder.c feeds.c validate.c check.c structure.c iterations.c marks.c marks_find.c multiples.c classes.c fold.c fold_members.c fold_expand.c fold_twins.c chunk.c block.c format_write.c format_read_v1.c file.c file_program.c file_read.c eval.c eval_setup.c eval_deal.c eval_state.c eval_lines.c eval_threads.c eval_slack.c \
 	run.c run_setup.c run_table.c run_match.c run_lines.c run_why.c run_terms.c terms.c condense.c condensed.c
 $(eval $(call static_library,graph,lib/graph,$(GRAPH_SOURCES)))
 GRAPH_OBJECTS := $(call objects,lib/graph,$(GRAPH_SOURCES))
