@@ -56,7 +56,8 @@ void sg_sleep_until(int64_t ns)
 void sg_count_item(int64_t real_ns, int64_t model_ns)
 {
     pthread_mutex_lock(&stats.lock);
-    stats.pid = getpid();
+    if (!stats.pid)
+        stats.pid = getpid(); /* a forked child has no items of its own: CUDA is not for it */
     stats.items++;
     if (real_ns > model_ns) {
         stats.overruns++;
