@@ -95,7 +95,7 @@ struct rank {
     void *phase_data; /* owned by the phase */
     char *log_path;   /* where its output went; NULL = the program's own */
     struct rank *next_ready; /* scheduler */
-    bool queued;
+    bool queued, listed;
 };
 
 /* Processes of a capture that may be no ranks at all. */

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "common/array.h"
 #include "common/clock.h"
 #include "prismd/switching/movers.h"
 #include "prismd/ranks/rank.h"
@@ -10,11 +11,23 @@
 /* One node, one scheduler. */
 static uint32_t bound;
 static uint32_t running;
+static struct rank **runners; /* owned; of the phase: those that run, and some that did: a tick need not look at all */
+static size_t nrunners, runners_cap;
 static struct rank *ready_head, *ready_tail; /* ranks to start or with held gates, first come first served */
 
 static bool has_room(void)
 {
     return !bound || running < bound;
+}
+
+static void list_running(struct rank *r)
+{
+    running++;
+    if (r->listed)
+        return;
+    r->listed = true;
+    runners = array_room(runners, nrunners, &runners_cap, sizeof *runners);
+    runners[nrunners++] = r;
 }
 
 static void set_running(struct rank *r)
@@ -23,7 +36,7 @@ static void set_running(struct rank *r)
         return;
     r->state = RANK_RUNNING;
     r->running_since_ns = clock_now_ns();
-    running++;
+    list_running(r);
 }
 
 static void queue(struct rank *r)
@@ -60,7 +73,7 @@ static void run(struct daemon *d, struct rank *r)
     if (rank_start(r, &err))
         daemon_fail(d, err.code, "%s", err.text);
     else
-        running++;
+        list_running(r);
 }
 
 static void fill(struct daemon *d)
@@ -78,6 +91,7 @@ void sched_begin(struct daemon *d, uint32_t runnable)
     (void)d;
     bound = runnable;
     running = 0;
+    nrunners = 0;
     ready_head = ready_tail = NULL;
 }
 
@@ -178,9 +192,8 @@ void sched_ended(struct daemon *d, struct rank *r)
 {
     /* rank_reaped has set ENDED already: count by what it was. */
     uint32_t n = 0;
-    for (uint32_t i = 0; i < d->conf->world; i++)
-        if (d->ranks[i] && d->ranks[i]->state == RANK_RUNNING)
-            n++;
+    for (size_t i = 0; i < nrunners; i++)
+        n += runners[i]->state == RANK_RUNNING;
     running = n;
     movers_rank_ended(d, r);
     fill(d);
@@ -192,10 +205,16 @@ void sched_tick(struct daemon *d)
     if (!bound || !ready_head)
         return;
     int64_t now = clock_now_ns(), limit = now - SCHED_QUIET_MS * 1000000LL, start_limit = now - SCHED_START_MS * 1000000LL;
-    for (uint32_t i = 0; i < d->conf->world; i++) {
-        struct rank *r = d->ranks[i];
-        if (r && r->state == RANK_RUNNING && r->running_since_ns < (r->hello || !d->board ? limit : start_limit))
+    for (size_t i = 0; i < nrunners;) {
+        struct rank *r = runners[i];
+        if (r->state == RANK_RUNNING && r->running_since_ns < (r->hello || !d->board ? limit : start_limit))
             leave_running(r, RANK_BLOCKED);
+        if (r->state == RANK_RUNNING) {
+            i++;
+        } else {
+            r->listed = false;
+            runners[i] = runners[--nrunners];
+        }
     }
     fill(d);
 }
