@@ -36,6 +36,7 @@
 #include "prismd/report/result.h"
 #include "prismd/capture/settling.h"
 #include "prismd/ranks/sched.h"
+#include "prismd/ranks/starter.h"
 #include "prismd/replay/stall.h"
 #include "prismd/ranks/tasks.h"
 #include "prismd/gates/watch.h"
@@ -125,6 +126,7 @@ static void wind_up(struct daemon *d)
     evtimer_del(local.kill_timer);
     evtimer_del(local.tick);
     sched_end(d);
+    starter_end();
     pmix_end(d);
     hang_end(d);
     if (d->phase == PHASE_CAPTURE) {

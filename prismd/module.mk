@@ -5,7 +5,7 @@ PRISMD_LINK := -levent -levent_pthreads -lzstd -lxxhash -ljansson -lm -ldl $(if 
 PRISMD_LIBS := prismd prismopt c10d trace graph coll proto common
 PRISMD_SOURCES := conf.c devices.c local.c manifest.c network.c phase_message.c phases.c place.c store.c trace_folder.c \
 	$(addprefix gates/,board.c pace.c watch.c) \
-	$(addprefix ranks/,child.c container.c dispatch.c elf.c hosts.c limits.c listen.c rank.c region.c sched.c scratch.c spawn.c step.c tasks.c) \
+	$(addprefix ranks/,child.c container.c dispatch.c elf.c hosts.c limits.c listen.c rank.c region.c sched.c scratch.c spawn.c starter.c step.c tasks.c) \
 	$(addprefix capture/,capture.c channel.c collective.c collective_keep.c enough.c gloo.c hang.c hang_cpu.c hang_file.c membership.c progress.c record.c registry.c settling.c standing.c) \
 	$(addprefix folding/,folding.c folding_options.c folding_p2p.c folding_spread.c folding_store.c) \
 	$(addprefix switching/,busy.c gangs.c movers.c resident.c switching.c tell.c victims.c) \

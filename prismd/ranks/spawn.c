@@ -18,6 +18,7 @@
 #include "prismd/pmix/pmix.h"
 #include "prismd/ranks/rank.h"
 #include "prismd/ranks/scratch.h"
+#include "prismd/ranks/starter.h"
 #include "prismd/capture/settling.h"
 #include "prismd/store.h"
 
@@ -254,13 +255,10 @@ static void become_program(struct rank *r, pid_t parent)
 
 int rank_start(struct rank *r, struct prism_error *err)
 {
-    pid_t parent = getpid();
-    pid_t pid = fork();
+    pid_t pid = starter_fork(r, become_program);
     if (pid < 0)
         return prism_error_set(err, PRISM_EXIT_SYSTEM, "cannot start rank %u: %s; raise the process limit or lower --prism-emulate",
                                r->number, strerror(errno));
-    if (!pid)
-        become_program(r, parent);
     setpgid(pid, pid);
     r->pid = pid;
     r->state = RANK_RUNNING;

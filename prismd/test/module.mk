@@ -14,6 +14,7 @@ $(eval $(call unit_test,prismd_pmix_log,prismd/test,pmix_log.c,$(PRISMD_LIBS),$(
 $(eval $(call unit_test,prismd_pmix_fence,prismd/test,pmix_fence.c,$(PRISMD_LIBS),$(PRISMD_LINK),$(PRISMD_CFLAGS)))
 $(eval $(call unit_test,prismd_pmix_door,prismd/test,pmix_door.c,$(PRISMD_LIBS),$(PRISMD_LINK),$(PRISMD_CFLAGS)))
 $(eval $(call unit_test,prismd_child,prismd/test,child.c,$(PRISMD_LIBS),$(PRISMD_LINK),$(PRISMD_CFLAGS)))
+$(eval $(call unit_test,prismd_starter,prismd/test,starter.c,$(PRISMD_LIBS),$(PRISMD_LINK),$(PRISMD_CFLAGS)))
 $(eval $(call unit_test,prismd_behind,prismd/test,behind.c,$(PRISMD_LIBS),$(PRISMD_LINK),$(PRISMD_CFLAGS)))
 $(eval $(call unit_test,prismd_origins,prismd/test,origins.c,$(PRISMD_LIBS),$(PRISMD_LINK),$(PRISMD_CFLAGS)))
 $(eval $(call unit_test,prismd_player,prismd/test,player.c,$(PRISMD_LIBS),$(PRISMD_LINK),$(PRISMD_CFLAGS)))

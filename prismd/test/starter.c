@@ -1,0 +1,131 @@
+/* starter.c - ranks forked by a process beside prismd: whose children they are, and what becomes of it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "prismd/ranks/child.h"
+#include "prismd/ranks/starter.h"
+
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__) /* ranks are forked from prismd then */
+#define USED false
+#else
+#define USED true
+#endif
+#define STRANGER 99 /* exit code of what is not prismd's own child */
+
+static struct conf conf;
+static struct daemon prismd = {.conf = &conf};
+static struct rank ranks[3] = {{.daemon = &prismd, .number = 10}, {.daemon = &prismd, .number = 11}, {.daemon = &prismd, .number = 12}};
+static int many; /* stands for a board: only whether there is one is looked at */
+
+static int set_up(void **state)
+{
+    setenv("PRISM_CONTAINER", "0", 1);
+    prismd.board = (struct node_board *)&many;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    starter_end();
+    return 0;
+}
+
+static void become(struct rank *r, pid_t parent)
+{
+    sigset_t now;
+    child_begin(parent);
+    sigprocmask(SIG_SETMASK, NULL, &now);
+    _exit(getppid() == parent && getpgrp() == getpid() && !sigismember(&now, SIGTERM) ? (int)r->number : STRANGER);
+}
+
+static void expect_started(struct rank *r)
+{
+    int status;
+    pid_t pid = starter_fork(r, become);
+    assert_true(pid > 0);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), r->number);
+}
+
+/* When all ranks have been waited for. 0: there is none. */
+static pid_t find_starter(void)
+{
+    char path[64];
+    int pid = 0;
+    snprintf(path, sizeof path, "/proc/self/task/%ld/children", (long)syscall(SYS_gettid));
+    FILE *f = fopen(path, "re");
+    assert_non_null(f);
+    if (fscanf(f, "%d", &pid) != 1)
+        pid = 0;
+    fclose(f);
+    return pid;
+}
+
+static void test_ranks_are_children_of_prismd(void **state)
+{
+    for (int i = 0; i < 3; i++)
+        expect_started(&ranks[i]);
+    pid_t first = find_starter();
+    assert_int_equal(first > 0, USED);
+    expect_started(&ranks[0]);
+    assert_int_equal(find_starter(), first);
+    starter_end();
+    assert_int_equal(find_starter(), 0);
+    expect_started(&ranks[1]); /* of the next phase */
+    assert_int_equal(find_starter() > 0, USED);
+}
+
+static void test_it_holds_no_connection_open(void **state)
+{
+    int ends[2];
+    char byte;
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    expect_started(&ranks[0]);
+    close(ends[1]);
+    assert_int_equal(read(ends[0], &byte, 1), 0);
+    close(ends[0]);
+}
+
+static void test_prismd_goes_on_without_it(void **state)
+{
+    expect_started(&ranks[0]);
+    pid_t pid = find_starter();
+    if (USED)
+        assert_int_equal(kill(pid, SIGKILL), 0);
+    expect_started(&ranks[1]);
+    assert_int_equal(find_starter(), 0);
+    expect_started(&ranks[2]);
+    assert_int_equal(find_starter(), 0);
+}
+
+static void test_few_ranks_need_none(void **state)
+{
+    prismd.board = NULL;
+    expect_started(&ranks[0]);
+    assert_int_equal(find_starter(), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_ranks_are_children_of_prismd, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_it_holds_no_connection_open, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_prismd_goes_on_without_it, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_few_ranks_need_none, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
