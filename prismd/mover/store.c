@@ -21,12 +21,12 @@ static bool is_at_rest(const struct range *r)
 
 /* --- space for copies --- */
 
-/* Of the rank that left longest ago. */
+/* Of the rank that left last. */
 static struct range *choose_to_spill(void)
 {
     struct range *best = NULL;
     for (struct guest *g = guests; g; g = g->hh.next) {
-        if (best && g->left >= best->guest->left)
+        if (best && g->left <= best->guest->left)
             continue;
         for (struct range *r = g->ranges; r; r = r->hh.next)
             if (is_at_rest(r)) {
@@ -80,7 +80,7 @@ static uint64_t choose_to_move(void)
     return best != POOL_NONE && least <= pool_free_beside(best) ? best : POOL_NONE;
 }
 
-/* By slab, the last departure of the ranks that have something in it, without what leaves it anyway. */
+/* By slab, the first departure of the ranks that have something in it, without what leaves it anyway. */
 static uint64_t *list_departures(void)
 {
     uint64_t *list = calloc(pool_slabs() + 1, sizeof *list);
@@ -89,19 +89,19 @@ static uint64_t *list_departures(void)
     for (const struct guest *g = guests; g; g = g->hh.next)
         for (const struct range *r = g->ranges; r; r = r->hh.next)
             for (uint32_t i = 0; !r->leaving && i < r->pinned.n; i++) {
-                uint64_t *last = &list[pool_slab_of(r->pinned.list[i].first)];
-                *last = g->left > *last ? g->left : *last;
+                uint64_t *first = &list[pool_slab_of(r->pinned.list[i].first)];
+                *first = !*first || g->left < *first ? g->left : *first;
             }
     return list;
 }
 
 static uint64_t choose_to_write(void)
 {
-    uint64_t *last = list_departures(), best = POOL_NONE;
+    uint64_t *first = list_departures(), best = POOL_NONE;
     for (uint64_t i = 0; i < pool_slabs(); i++)
-        if (pool_taken_in(i) && (best == POOL_NONE || last[i] < last[best]))
+        if (pool_taken_in(i) && (best == POOL_NONE || first[i] > first[best]))
             best = i;
-    free(last);
+    free(first);
     return best;
 }
 

@@ -275,7 +275,7 @@ static void contents_survive(void **state)
     stop(0);
 }
 
-/* The pool holds one rank: the one that left first goes to the file. */
+/* The pool holds one rank: the others go to the file. */
 static void pool_spills(void **state)
 {
     (void)state;

@@ -339,7 +339,7 @@ static void grows_with_memory(void)
     CHECK(returns() == 0);
 }
 
-/* Nothing is free: the slabs of those that left first are written. */
+/* Nothing is free: the slabs of those that left last are written. */
 static void spills(void)
 {
     begin(PLENTY);
@@ -347,7 +347,7 @@ static void spills(void)
     set_memory(RESERVE + 5 * SLAB);
     AWAIT(pinned() == 5 * SLAB);
     for (uint32_t k = 0; k < GUESTS; k++)
-        CHECK(on_disk(players[k]) == (k < 3 ? 2 : 0));
+        CHECK(on_disk(players[k]) == (k >= GUESTS - 3 ? 2 : 0));
     CHECK(spill_total() == 3 * SLAB && used() == 5 * SLAB);
     set_memory(0);
     AWAIT(pinned() == 0);

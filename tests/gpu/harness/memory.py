@@ -72,13 +72,13 @@ CONTEXT = 0.734e9
 
 def host_pool(world, gib, most):
     """Bytes to pin. Whole ranks are moved, one comes in while another goes out, and what PyTorch keeps is more than it was asked for."""
-    each = 1.05 * gib * (1 << 30)
+    each = 1.18 * gib * (1 << 30)
     fit = int((DEVICE - world * CONTEXT) / each)
     return int(min(most, max(8e9, (world - fit + 1) * each)))
 
 
-PROCESS = 1.4e9  # of the host: a rank that runs PyTorch, without its staging
-LEFT = 16e9
+PROCESS = 1.2e9  # of the host: a rank that runs PyTorch, without its staging
+LEFT = 6e9       # the pool yields if that is too little
 
 
 def host_share(launcher, program):
