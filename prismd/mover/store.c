@@ -21,12 +21,17 @@ static bool is_at_rest(const struct range *r)
 
 /* --- space for copies --- */
 
-/* Of the rank that left last. */
+/* Who left last; but who is on the move only if there is nobody else. */
+static bool is_spilled_before(const struct guest *a, const struct guest *b)
+{
+    return !a->jobs != !b->jobs ? !a->jobs : a->left > b->left;
+}
+
 static struct range *choose_to_spill(void)
 {
     struct range *best = NULL;
     for (struct guest *g = guests; g; g = g->hh.next) {
-        if (best && g->left <= best->guest->left)
+        if (best && !is_spilled_before(g, best->guest))
             continue;
         for (struct range *r = g->ranges; r; r = r->hh.next)
             if (is_at_rest(r)) {
