@@ -234,16 +234,24 @@ static void redirect_output(const char *path)
     close(fd);
 }
 
+static void redirect_input(void)
+{
+    int null = open("/dev/null", O_RDONLY);
+    if (null <= STDIN_FILENO)
+        return;
+    dup2(null, STDIN_FILENO);
+    close(null);
+}
+
 static void become_program(struct rank *r, pid_t parent)
 {
     /* A rank does not outlive its prismd, however that ends. */
     child_begin(parent);
     set_identity(r);
-    if (r->log_path)
+    if (r->log_path) {
         redirect_output(r->log_path);
-    int null = open("/dev/null", O_RDONLY);
-    if (null >= 0 && r->log_path)
-        dup2(null, STDIN_FILENO);
+        redirect_input();
+    }
     if (scratch_enter(r->daemon->conf, r->daemon->phase)) {
         dprintf(STDERR_FILENO, "prism: rank %u cannot enter its copy of the working directory: %s\n", r->number, strerror(errno));
         _exit(PRISM_EXIT_SYSTEM);

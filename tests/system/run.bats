@@ -97,3 +97,16 @@ assert len(r["iteration_seconds"]) == 3 and all(s > 0 for s in r["iteration_seco
     refused 69 'capture can serve 31 .*PRISM_QUEUES'
     nothing_left
 }
+
+# Few ranks are forked by prismd, many by its starter.
+@test "ranks have the descriptors that the program has without prism" {
+    sh -c 'echo /proc/$$/fd/*' | sed 's#/proc/[0-9]*/fd/##g' >plain
+    for world in 4 72; do
+        run_prism run --emulate="$world" --gpus-per-node="$world" --trace=trace -- sh -c 'echo /proc/$$/fd/*'
+        refused 66 NCCL
+        sed 's#/proc/[0-9]*/fd/##g' "trace/logs/capture.rank$((world - 1))" >of-rank
+        diff plain of-rank
+        rm -r trace
+    done
+    nothing_left
+}
