@@ -159,7 +159,7 @@ static void on_child(evutil_socket_t fd, short what, void *arg)
     pthread_mutex_lock(&d->lock);
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
         struct rank *r = rank_of_pid(d, pid);
-        if (!r && !accounting_reaped(pid, status) && !movers_reaped(d, pid, status) && !pmix_reaped(d, pid, status))
+        if (!r && !starter_reaped(pid) && !accounting_reaped(pid, status) && !movers_reaped(d, pid, status) && !pmix_reaped(d, pid, status))
             assist_reaped(d, pid, status);
         if (!r || r->state == RANK_ENDED)
             continue;

@@ -45,7 +45,7 @@ static void serve(int socket, pid_t parent, void (*become)(struct rank *r, pid_t
     close_inherited(socket);
     while (recv(socket, &r, sizeof r, 0) == sizeof r) {
         pid_t pid = (pid_t)syscall(SYS_clone, CLONE_PARENT | SIGCHLD, NULL, NULL, NULL, NULL);
-        int32_t answer = pid < 0 ? -errno : pid;
+        int32_t answer = pid;
         if (!pid)
             become(r, parent);
         if (send(socket, &answer, sizeof answer, MSG_NOSIGNAL) != sizeof answer)
@@ -83,30 +83,28 @@ static bool is_wanted(const struct rank *r)
     return r->daemon->board && !container_entered(r->daemon->conf);
 }
 
-/* False: it is gone. */
-static bool ask(struct rank *r, int32_t *answer)
+/* -1: it is gone, or may not clone: a filter of system calls need not know CLONE_PARENT. */
+static pid_t ask(struct rank *r)
 {
+    int32_t answer;
     ssize_t n;
     if (send(starter.socket, &r, sizeof r, MSG_NOSIGNAL) != sizeof r)
-        return false;
+        return -1;
     do
-        n = recv(starter.socket, answer, sizeof *answer, 0);
+        n = recv(starter.socket, &answer, sizeof answer, 0);
     while (n < 0 && errno == EINTR);
-    return n == sizeof *answer;
+    return n == sizeof answer ? answer : -1;
 }
 
 pid_t starter_fork(struct rank *r, void (*become)(struct rank *r, pid_t parent))
 {
     pid_t parent = getpid(), pid;
-    int32_t answer;
     if (is_wanted(r) && !starter.failed) {
         if (!starter.pid)
             begin(become);
-        if (starter.pid && ask(r, &answer)) {
-            errno = answer < 0 ? -answer : 0;
-            return answer < 0 ? -1 : answer;
-        }
-        log_debug("the process that starts ranks is gone; prismd starts them itself");
+        if (starter.pid && (pid = ask(r)) > 0)
+            return pid;
+        log_debug("no process that starts ranks; prismd starts them itself");
         starter_end();
         starter.failed = true;
     }
@@ -116,11 +114,21 @@ pid_t starter_fork(struct rank *r, void (*become)(struct rank *r, pid_t parent))
     return pid;
 }
 
+bool starter_reaped(pid_t pid)
+{
+    if (!starter.pid || pid != starter.pid)
+        return false;
+    close(starter.socket);
+    starter.pid = 0;
+    starter.failed = true;
+    return true;
+}
+
 void starter_end(void)
 {
     if (starter.pid) {
         close(starter.socket);
-        waitpid(starter.pid, NULL, 0); /* or its end was seen before */
+        waitpid(starter.pid, NULL, 0);
     }
     starter.pid = 0;
     starter.failed = false;

@@ -10,9 +10,12 @@
 
 #include "prismd/daemon.h"
 
-/* A child of this process that runs become(r, this process), which does not return. Where there is no starter, or it is gone, it is
- * forked from here. -1 with errno. */
+/* A child of this process that runs become(r, this process), which does not return. Where there is no starter, or it is gone or
+ * cannot clone, it is forked from here. -1 with errno. */
 pid_t starter_fork(struct rank *r, void (*become)(struct rank *r, pid_t parent));
+
+/* A child has ended and was waited for: was it the starter? Its number may be another process's from now on. */
+bool starter_reaped(pid_t pid);
 
 /* The phase's ranks have ended. Nothing if there is none. */
 void starter_end(void);

@@ -9,8 +9,13 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -112,6 +117,54 @@ static void test_prismd_goes_on_without_it(void **state)
     assert_int_equal(find_starter(), 0);
 }
 
+/* Another process may have its number then: prismd must not wait for that. */
+static void test_its_end_may_be_seen_by_prismd(void **state)
+{
+    expect_started(&ranks[0]);
+    pid_t pid = find_starter();
+    assert_false(starter_reaped(pid + 1));
+    if (USED) {
+        assert_int_equal(kill(pid, SIGKILL), 0);
+        assert_int_equal(waitpid(pid, NULL, 0), pid);
+    }
+    assert_int_equal(starter_reaped(pid), USED);
+    assert_false(starter_reaped(pid));
+    expect_started(&ranks[1]);
+    assert_int_equal(find_starter(), 0);
+}
+
+/* From here on clone() with CLONE_PARENT fails, as it may in a container; fork() does not use it. */
+static int forbid_siblings(void)
+{
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[0])),
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, CLONE_PARENT, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+
+static void test_prismd_goes_on_where_it_may_not_clone(void **state)
+{
+    int status;
+    pid_t pid = fork();
+    if (!pid) {
+        if (forbid_siblings())
+            _exit(77);
+        pid = starter_fork(&ranks[0], become);
+        _exit(pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? WEXITSTATUS(status) : STRANGER);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status) == 77)
+        skip();
+    assert_int_equal(WEXITSTATUS(status), ranks[0].number);
+}
+
 static void test_few_ranks_need_none(void **state)
 {
     prismd.board = NULL;
@@ -125,6 +178,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_ranks_are_children_of_prismd, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_it_holds_no_connection_open, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_prismd_goes_on_without_it, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_its_end_may_be_seen_by_prismd, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_prismd_goes_on_where_it_may_not_clone, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_few_ranks_need_none, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
