@@ -40,6 +40,7 @@ static void serve(int socket, pid_t parent, void (*become)(struct rank *r, pid_t
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    prctl(PR_SET_NAME, "prism-starter");
     if (getppid() != parent)
         _exit(PRISM_EXIT_DAEMON);
     close_inherited(socket);

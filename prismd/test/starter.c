@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -80,12 +81,27 @@ static pid_t find_starter(void)
     return pid;
 }
 
+/* Not prismd's: who looks for that, to signal or to count, finds one a node. */
+static void expect_name(pid_t pid, const char *name)
+{
+    char path[64], now[32] = "";
+    snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
+    FILE *f = fopen(path, "re");
+    assert_non_null(f);
+    assert_non_null(fgets(now, sizeof now, f));
+    fclose(f);
+    now[strcspn(now, "\n")] = '\0';
+    assert_string_equal(now, name);
+}
+
 static void test_ranks_are_children_of_prismd(void **state)
 {
     for (int i = 0; i < 3; i++)
         expect_started(&ranks[i]);
     pid_t first = find_starter();
     assert_int_equal(first > 0, USED);
+    if (USED)
+        expect_name(first, "prism-starter");
     expect_started(&ranks[0]);
     assert_int_equal(find_starter(), first);
     starter_end();
