@@ -45,10 +45,10 @@ model=("--options=$PRISM_SOURCE/etc/moetrain/8192.conf" --ep=2)
 watch_bounds() {
     python3 - "$1" "$2" "$world" <<'PY'
 import glob, os, re, sys, time
-mark, job, world = sys.argv[1].encode(), int(sys.argv[2]), int(sys.argv[3])
-def read(path):
+mark, job, world = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+def read(path): # "": its process is gone, maybe since it was opened
     try:
-        with open(path) as f: return f.read()
+        with open(path, errors="replace") as f: return f.read()
     except OSError: return ""
 def number(text, name):
     found = re.search(rf"^{name}:\s+(\d+)", text, re.M)
@@ -60,7 +60,7 @@ daemons, seen, most, wrong = set(), set(), dict(threads=0, kb=0, daemon_files=0,
 while alive():
     for path in glob.glob("/proc/[0-9]*/comm"):
         pid = int(path.split("/")[2])
-        if pid not in daemons and read(path).strip() == "prismd" and mark in (open(f"/proc/{pid}/environ", "rb").read() if os.path.exists(f"/proc/{pid}/environ") else b""):
+        if pid not in daemons and read(path).strip() == "prismd" and mark in read(f"/proc/{pid}/environ"):
             daemons.add(pid)
     daemons = {d for d in daemons if read(f"/proc/{d}/comm").strip() == "prismd" or not os.path.exists(f"/proc/{d}")} # not a rank before its exec
     for d in daemons:
