@@ -9,7 +9,7 @@ teardown() { common_teardown; }
 # Losses are bit-equal for the iterations that were captured; later ones repeat the last of them.
 @test "a trainer that would go on: its first iterations are captured, the last of them goes round" {
     export SOFTGPU_TIME_SCALE=1
-    local options=(--tp=2 --pp=2 --ep=2 --micro-batches=4 --iterations=80 --cost-scale=2 --exact-sums --print-ranks=all)
+    local options=(--tp=2 --pp=2 --ep=2 --micro-batches=4 --iterations=120 --cost-scale=2 --exact-sums --print-ranks=all)
     LIMIT=300 run_prism run --emulate=8 --gpus-per-node=4 --sandbox=0,4 --assistants=0 --trace=trace --iterations=2 \
         --network="$PRISM_SOURCE/tests/fixtures/network.json" -- "$moetrain" "${options[@]}"
     [ "$status" -eq 0 ] || { echo "exit code $status: $errors"; return 1; }
@@ -21,7 +21,7 @@ teardown() { common_teardown; }
         [ -n "$(bits $i <plain)" ]
         [ "$(bits $i <plain)" = "$(bits $i <<<"$output")" ]
     done
-    [ "$(bits 79 <<<"$output")" = "$(bits 1 <<<"$output")" ]
+    [ "$(bits 119 <<<"$output")" = "$(bits 1 <<<"$output")" ]
     run_prism info trace --json
     python3 -c 'import json, sys; r = json.load(sys.stdin); assert r["complete"] and r["calibrated"] and r["iterations"] == 2, r' <<<"$output"
     run_prism verify trace
@@ -29,11 +29,11 @@ teardown() { common_teardown; }
     python3 -c '
 import json
 r = json.load(open("trace/report.json"))
-assert len(r["iteration_seconds"]["0"]) == 80 and len(r["predicted_seconds"]["iterations"]) == 2, r
+assert len(r["iteration_seconds"]["0"]) == 120 and len(r["predicted_seconds"]["iterations"]) == 2, r
 assert r["numerics"] == "exact 1-2, looped after", r
 # The first of two is start-up, and what is looped is the second.
 assert abs(r["predicted_seconds"]["mean"] - r["predicted_seconds"]["iterations"][1]) < 1e-9, r
-seconds = [sum(s[1:]) / 79 for s in r["iteration_seconds"].values()]
+seconds = [sum(s[1:]) / 119 for s in r["iteration_seconds"].values()]
 mean = r["predicted_seconds"]["mean"]
 assert abs(abs(sum(seconds) / len(seconds) / mean - 1) - r["prediction_error"]) < 1e-6, r'
     nothing_left

@@ -224,7 +224,7 @@ assert b == {"0": 9437184, "2": 9437184}, b'
 @test "calibration with real communication, ended early, of a program whose sizes are made from data" {
     export SOFTGPU_TIME_SCALE=0.2 SOFTGPU_DEVICES=3
     LIMIT=300 run_prism run --emulate=8 --gpus-per-node=4 --sandbox=0 --assistants=1 --iterations=2 --trace=trace -- \
-        "$moetrain" --pp=2 --ep=2 --micro-batches=4 --iterations=60 --exact-sums
+        "$moetrain" --pp=2 --ep=2 --micro-batches=4 --iterations=150 --exact-sums
     [ "$status" -eq 0 ] || { echo "$errors"; return 1; }
     [ "$(grep -c 'slice: every rank has done its iterations' <<<"$errors")" -eq 4 ]
 }
