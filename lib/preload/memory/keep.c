@@ -7,14 +7,17 @@
 
 #include "preload/preload.h"
 
+#define LOWEST_MOST 2048 /* beyond what select() takes */
+
 static int first = -1;         /* the lowest number that is ours */
 static bool used[KEEP_MOST]; /* atomic: a child may be forked at any time */
 
+/* Not higher than has a use: a table of descriptors is as long as its highest, and each fork copies it. */
 static int lowest(void)
 {
     struct rlimit limit;
     if (first < 0)
-        first = getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur > 1 << 20 ? 1 << 19 : (int)limit.rlim_cur / 2;
+        first = getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur / 2 > LOWEST_MOST ? LOWEST_MOST : (int)(limit.rlim_cur / 2);
     return first;
 }
 

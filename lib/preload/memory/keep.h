@@ -1,6 +1,6 @@
 /* keep.h - descriptors that have to stay open as long as memory is used that came through them (physical.h).
  *
- * They lie in the upper half of what the process may open, out of the program's way, and are closed in children that it forks,
+ * They lie in the upper half of what the process may open, or from 2,048 on, out of the program's way, and are closed in children that it forks,
  * which would keep the memory from being freed. There are KEEP_MOST at most, and none that the program's limit has no room for.
  */
 #ifndef PRISM_PRELOAD_KEEP_H
