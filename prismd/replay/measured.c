@@ -207,6 +207,24 @@ static struct sample *take_samples(const struct measured *x)
     return samples;
 }
 
+static bool is_like(const struct graph_node *a, const struct graph_node *b)
+{
+    return a->kind == b->kind && a->stream == b->stream;
+}
+
+/* What the node of iteration k is in another one, -1 = nothing: as many of its kind and stream follow there. Counted from the end, as the
+ * first iteration has what the program does once in front. */
+static int64_t same_in(const struct graph_rank *r, uint32_t node, uint32_t k, uint32_t other)
+{
+    uint32_t follow = 0;
+    for (uint32_t i = node + 1; i < r->iterations[k + 1]; i++)
+        follow += is_like(&r->nodes[i], &r->nodes[node]);
+    for (uint32_t i = r->iterations[other + 1]; i-- > r->iterations[other];)
+        if (is_like(&r->nodes[i], &r->nodes[node]) && !follow--)
+            return i;
+    return -1;
+}
+
 /* An idle stream that is late once has kernels in front of the node, or the machine was busy and the stream lay idle all the time.
  * Kernels are there in every iteration: where the node came at once in half of the others or more, there are none. */
 static bool lay_idle(const struct graph_rank *r, const struct sum *sums, uint32_t node)
@@ -217,9 +235,8 @@ static bool lay_idle(const struct graph_rank *r, const struct sum *sums, uint32_
     if (k == r->niterations || node < r->iterations[0])
         return false;
     for (uint32_t other = 0; other < r->niterations; other++) {
-        uint32_t same = r->iterations[other] + (node - r->iterations[k]);
-        if (other == k || same >= r->iterations[other + 1] || r->nodes[same].kind != r->nodes[node].kind ||
-            r->nodes[same].stream != r->nodes[node].stream)
+        int64_t same = other == k ? -1 : same_in(r, node, k, other);
+        if (same < 0)
             continue;
         at_once += sums[same].at_once;
         late += sums[same].late;

@@ -20,7 +20,8 @@ struct timed {
     bool alone;
 };
 
-static struct graph *measure(const struct timed *nodes, uint32_t n, uint32_t niterations)
+/* Iterations of equal length, but the first has `more` nodes in front. */
+static struct graph *measure_from(const struct timed *nodes, uint32_t n, uint32_t niterations, uint32_t more)
 {
     struct graph *g = graph_create(1, 1);
     for (uint32_t i = 0; i < n; i++) {
@@ -30,7 +31,7 @@ static struct graph *measure(const struct timed *nodes, uint32_t n, uint32_t nit
     g->ranks[0].niterations = niterations;
     g->ranks[0].iterations = calloc(niterations + 1u, sizeof(uint32_t));
     for (uint32_t k = 0; k <= niterations; k++)
-        g->ranks[0].iterations[k] = k * (niterations ? n / niterations : 0);
+        g->ranks[0].iterations[k] = k ? more + k * ((n - more) / niterations) : 0;
     struct measured *x = measured_create(&g->ranks[0]);
     for (uint32_t i = 0; i < n; i++) {
         struct msg_node m = {.index = i, .kind = GRAPH_RECORD, .stream = nodes[i].stream, .enter_ns = nodes[i].enter, .leave_ns = nodes[i].leave};
@@ -41,6 +42,11 @@ static struct graph *measure(const struct timed *nodes, uint32_t n, uint32_t nit
     assert_int_equal(measured_to_works(x, g, 0), n);
     measured_destroy(x);
     return g;
+}
+
+static struct graph *measure(const struct timed *nodes, uint32_t n, uint32_t niterations)
+{
+    return measure_from(nodes, n, niterations, 0);
 }
 
 static void expect(const struct timed *nodes, uint32_t n, const int64_t *works)
@@ -104,6 +110,22 @@ static void test_kernels_after_idleness(void **state)
     (void)state;
     iterations((int64_t[]){1 * MS, 1 * MS, 1 * MS, 1 * MS}, (int64_t[]){work, work, work, work});
     iterations((int64_t[]){1 * MS, 1 * MS, 1 * MS, 50 * US}, (int64_t[]){work, work, work, 0});
+}
+
+/* The first iteration has three nodes of another stream and one of this one in front, which the program makes once. */
+static void test_late_in_the_first_iteration(void **state)
+{
+    struct timed nodes[10] = {{2, MS, MS, MS, MS, false}, {2, MS, MS, MS, MS, false}, {2, MS, MS, MS, MS, false}, {1, MS, MS, MS, MS, false}};
+    (void)state;
+    for (int k = 0; k < 3; k++) {
+        int64_t t = (int64_t)k * 20 * MS + 2 * MS, late = k ? 50 * US : 5 * MS;
+        nodes[4 + 2 * k] = (struct timed){1, t, t + 10 * US, t + 20 * US, t + 20 * US, false};
+        nodes[5 + 2 * k] = (struct timed){1, t + 10 * MS, t + 18 * MS, t + 18 * MS + late, t + 18 * MS + late, false};
+    }
+    struct graph *g = measure_from(nodes, 10, 3, 4);
+    for (int k = 0; k < 3; k++)
+        assert_int_equal((int)g->ranks[0].device_work[5 + 2 * k], 0);
+    graph_destroy(g);
 }
 
 /* The same of a stream that nothing was put on: the machine was busy each time. */
@@ -506,7 +528,7 @@ int main(void)
                                        cmocka_unit_test(test_passes), cmocka_unit_test(test_a_node_of_some_passes),
                                        cmocka_unit_test(test_a_node_of_no_pass), cmocka_unit_test(test_passes_without_times), cmocka_unit_test(test_enough_passes),
                                        cmocka_unit_test(test_late_now_and_then), cmocka_unit_test(test_kernels_after_idleness),
-                                       cmocka_unit_test(test_late_with_nothing_in_front), cmocka_unit_test(test_nothing_in_front),
+                                       cmocka_unit_test(test_late_in_the_first_iteration), cmocka_unit_test(test_late_with_nothing_in_front), cmocka_unit_test(test_nothing_in_front),
                                        cmocka_unit_test(test_what_lies_in_front_of_a_node_of_this_run_alone), cmocka_unit_test(test_kernels_behind_a_late_join),
                                        cmocka_unit_test(test_launches_and_wake_ups), cmocka_unit_test(test_device_times_that_are_off), cmocka_unit_test(test_marks_cost_nothing),
                                        cmocka_unit_test(test_waits_for_what_is_over)};
