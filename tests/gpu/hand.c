@@ -113,59 +113,57 @@ static unsigned char look(CUdeviceptr at)
 }
 
 /* Makes memory, fills it, hands it over and releases it. */
-static void leaver(int socket)
+static int leave(struct note *n, int none)
 {
-    int fd;
-    begin();
-    for (;;) {
-        CUmemGenericAllocationHandle h;
-        struct note n = get(socket, &fd);
-        if (!n.fill)
-            _exit(0);
-        MUST(create(&h));
-        CUdeviceptr at = map(h);
-        MUST(CU(cuMemsetD8)(at, n.fill, bytes));
-        MUST(CU(cuCtxSynchronize)());
-        MUST(CU(cuMemExportToShareableHandle)(&fd, h, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
-        unmap(at, h);
-        put(socket, n, fd);
-        close(fd);
-    }
+    CUmemGenericAllocationHandle h;
+    int fd = none;
+    MUST(create(&h));
+    CUdeviceptr at = map(h);
+    MUST(CU(cuMemsetD8)(at, n->fill, bytes));
+    MUST(CU(cuCtxSynchronize)());
+    MUST(CU(cuMemExportToShareableHandle)(&fd, h, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+    unmap(at, h);
+    return fd;
 }
 
 /* Goes on with memory that it is handed, and hands it on again. */
-static void comer(int socket)
+static int come(struct note *n, int handed)
+{
+    CUmemGenericAllocationHandle h;
+    int fd = -1;
+    n->error = import(&h, handed);
+    if (n->error)
+        return -1;
+    CUdeviceptr at = map(h);
+    n->fill = look(at) == n->fill ? n->fill : 0;
+    MUST(CU(cuMemsetD8)(at, n->fill + 1, bytes));
+    MUST(CU(cuCtxSynchronize)());
+    n->error = CU(cuMemExportToShareableHandle)(&fd, h, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+    unmap(at, h);
+    return n->error ? -1 : fd;
+}
+
+/* Answers notes until one of fill 0 comes; role: what to do for one, with its descriptor and the answer's (-1 = none). */
+static void serve(int socket, int (*role)(struct note *n, int fd))
 {
     int fd;
     begin();
-    for (;;) {
-        CUmemGenericAllocationHandle h;
-        struct note n = get(socket, &fd);
-        if (!n.fill)
-            _exit(0);
-        n.error = import(&h, fd);
-        fd = -1;
-        if (!n.error) {
-            CUdeviceptr at = map(h);
-            n.fill = look(at) == n.fill ? n.fill : 0;
-            MUST(CU(cuMemsetD8)(at, n.fill + 1, bytes));
-            MUST(CU(cuCtxSynchronize)());
-            n.error = CU(cuMemExportToShareableHandle)(&fd, h, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
-            unmap(at, h);
-        }
+    for (struct note n; (n = get(socket, &fd)).fill;) {
+        fd = role(&n, fd);
         put(socket, n, fd);
         if (fd >= 0)
             close(fd);
     }
+    _exit(0);
 }
 
-static int partner(void (*role)(int socket))
+static int partner(int (*role)(struct note *n, int fd))
 {
     int pair[2];
     MUST(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair));
     if (!fork()) {
         close(pair[0]);
-        role(pair[1]);
+        serve(pair[1], role);
     }
     close(pair[1]);
     return pair[0];
@@ -236,7 +234,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "gpu_hand [MiB, an even number] [times, %d at most]\n", MOST);
         return 2;
     }
-    int from = partner(leaver), to = partner(comer);
+    int from = partner(leave), to = partner(come);
     begin();
     struct note kept = round_trip(from, to, 7, false), alone = round_trip(from, to, 11, true);
     MUST(CU(cuMemGetInfo)(&free_before, &total));
