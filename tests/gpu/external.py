@@ -149,7 +149,7 @@ class Program:
     prepare: object = None
     finds: str = ""  # regular expression: what Prism must say is wrong with the program
     limit: float = 200
-    orders: bool = False  # it has sums over more than two ranks, whose order is NCCL's own: see Runner.other_orders
+    orders: tuple = ()  # it has sums over more than two ranks, whose order is NCCL's own: see Runner.other_orders
     blind: list = field(default_factory=list)  # more arguments where kernels do nothing
     packages: bool = False  # of DIR/site
     stand_in: tuple = ()  # packages of stand_in/site that it takes where the machine has none
@@ -235,6 +235,7 @@ TITAN = (
     "--model.name llama3 --model.flavor debugmodel --model.hf_assets_path ./tests/assets/tokenizer --training.dataset c4_test "
     "--training.dataset_path synthetic --training.steps 5 --training.local_batch_size 4 --training.seq_len 256 "
     "--debug.seed 42 --metrics.log_freq 1 --metrics.disable_color_printing --lr_scheduler.warmup_steps 2").split()
+PAIR_SUMS = f"import sys; sys.path.insert(0, {os.path.join(HERE, 'tools')!r}); import pair_sums; sys.path.pop(0)"
 # Not torch.cuda.device_count: PyTorch itself believes that.
 EIGHT_DEVICES = "import torch; torch.accelerator.device_count = lambda: 8"
 
@@ -250,7 +251,8 @@ def programs():
         "nanogpt", python("train.py", "--dataset=synthetic", "--n_layer=2", "--n_head=4", "--n_embd=128", "--block_size=128",
                           "--batch_size=4", "--gradient_accumulation_steps=8", "--max_iters=6", "--eval_interval=1000",
                           "--eval_iters=2", "--compile=False", "--learning_rate=1e-3", "--warmup_iters=2"),
-        numbers=rf"iter (\d+): loss ({NUMBER})", prepare=nanogpt_data, orders=True)
+        numbers=rf"iter (\d+): loss ({NUMBER})", prepare=nanogpt_data,
+        orders=("ring", "tree"))
     found["torchtitan/fsdp-tp"] = Program(
         "torchtitan", python("-m", "torchtitan.train", *TITAN, "--parallelism.tensor_parallel_degree", "2"),
         numbers=rf"step: *(\d+) +loss: *({NUMBER}) +grad_norm: *({NUMBER})", prepare=titan_data, packages=True, stand_in=("datasets",))
@@ -265,7 +267,8 @@ def programs():
             "megatron", python("pretrain_gpt.py", *MEGATRON, *options), sandbox=3, prepare=megatron_helpers, packages=True,
             blind=["--rerun-mode", "disabled", "--no-check-for-nan-in-loss-and-grad"],
             env={"CUDA_DEVICE_MAX_CONNECTIONS": "1", "TORCH_COMPILE_DISABLE": "1"},
-            orders=name == "tp-pp",  # the gradient's norm is summed over all four
+            # The gradient's norm is summed over all four, and nothing else: so this is asked to be equal in every digit.
+            orders=("pairs",) if name == "tp-pp" else (),
             numbers=rf"iteration +(\d+)/.*?lm loss: ({NUMBER}).*?grad norm: ({NUMBER})")
     folder = "distributed/"
     found["pytorch/ddp"] = Program("pytorch-examples", python("example.py"), folder=folder + "ddp", plain=False, emulate=False,
@@ -316,6 +319,14 @@ def spread(runs):
     first, *others = runs
     steps = {line[0]: line for line in first}
     return max((apart(line, steps[line[0]]) for other in others for line in other if line[0] in steps), default=0)
+
+
+def after(prelude, argv):
+    """A Python program that first runs a line of ours."""
+    if not prelude:
+        return argv
+    code = f"{prelude}; import runpy, sys; sys.path.insert(0, ''); sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
+    return [argv[0], "-c", code, *argv[1:]]
 
 
 class Runner:
@@ -390,11 +401,7 @@ class Runner:
         label, found, folders = name.replace("/", "-"), {}, {}
         if program.plain:
             folders["real"], env = self.prepared(program, name, "real")
-            argv = program.argv
-            if program.prelude:
-                code = f"{program.prelude}; import runpy, sys; sys.path.insert(0, ''); sys.argv = sys.argv[1:]; " \
-                       "runpy.run_path(sys.argv[0], run_name='__main__')"
-                argv = [argv[0], "-c", code, *argv[1:]]
+            argv = after(program.prelude, program.argv)
             got = self.launcher.ranks(self.inside(folders["real"], argv, program.blind), program.world, label + "-real", program.limit,
                                       {**env, "LOCAL_WORLD_SIZE": "1"})
             row["seconds_real"] = got["seconds"]
@@ -423,6 +430,8 @@ class Runner:
             orders = {}
             if program.orders and "real" in found and any(x not in found["real"] for x in found["capture"]):
                 orders = self.other_orders(name, program, folders["real"], row)
+                if "pairs" in orders:
+                    found["real"] = orders.pop("pairs")
             self.judge(program, found, folders, SPREADS * spread([found["real"], *orders.values()]) if orders else 0)
         shutil.rmtree(env.get("MPI_SHIM_DIR", "/nonexistent"), ignore_errors=True)
         return row
@@ -433,14 +442,19 @@ class Runner:
         return ["sh", "-c", 'cd "$0" && exec "$@"', folder, *argv]
 
     def other_orders(self, name, program, folder, row):
-        """What the program prints on real NCCL when that adds along a ring and along a tree: floating-point sums over more than two
-        ranks are as good in one order as in the other, and how far apart they take the program is how far capture may be."""
+        """What the program prints on real NCCL when sums over more than two ranks are added in another order, one of which is as good as
+        another. Along a ring and along a tree: how far apart they take the program is how far capture may be. In pairs: in capture's own
+        order, so that nothing may differ; for programs whose sums Python asks for, as gradient buckets' are not."""
         found = {}
-        for order in ("ring", "tree"):
-            env = self.environment(program, folder)
-            got = self.launcher.ranks(self.inside(folder, program.argv), program.world, f"{name.replace('/', '-')}-real-{order}",
-                                      program.limit, {**env, "LOCAL_WORLD_SIZE": "1", "NCCL_ALGO": f"allreduce:{order}"})
-            found[order] = self.numbers(program, got["text"], f"real NCCL by {order}")
+        for order in program.orders:
+            env, argv = self.environment(program, folder), program.argv
+            if order == "pairs":
+                argv = after(PAIR_SUMS, argv)
+            else:
+                env["NCCL_ALGO"] = f"allreduce:{order}"
+            got = self.launcher.ranks(self.inside(folder, argv), program.world, f"{name.replace('/', '-')}-real-{order}",
+                                      program.limit, {**env, "LOCAL_WORLD_SIZE": "1"})
+            found[order] = self.numbers(program, got["text"], f"real NCCL, adding by {order}")
         row["orders"] = found
         return found
 

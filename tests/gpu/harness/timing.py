@@ -29,11 +29,12 @@ TURNS = [
 ]
 LARGER = [
     Program("moe-8", "moe", 8, "TP 2 x EP 2 x DP 2", ["--size=medium", "--layers=2", "--batch=4"]),
-    # The host sets the pace of the one above, and that of a machine's processes varied by a fifth within minutes.
-    Program("moe-8x16", "moe", 8, "the same, bound by the device", ["--size=medium", "--layers=2", "--batch=16"]),
-    Program("pp-16", "pp", 16, "1F1B, 16 stages", ["--size=medium", "--layers=16"], sandbox="5"),
-    Program("moe-32", "moe", 32, "TP 2 x EP 4 x DP 4", ["--size=medium", "--layers=1", "--batch=4", "--ep=4"]),
-    Program("pp-64", "pp", 64, "1F1B, 64 stages", ["--size=medium", "--layers=64"], sandbox="20"),
+    # The host sets the pace of the one above, and that of a machine's processes varied by a fifth within minutes. One batch: which
+    # experts' tokens a rank gets, and so its work, follows its data, of which emulation has other ones than calibration had.
+    Program("moe-8x16", "moe", 8, "the same, bound by the device, one batch", ["--size=medium", "--layers=2", "--batch=16", "--data=1"]),
+    Program("pp-16", "pp", 16, "1F1B, 16 stages", ["--size=medium", "--layers=16", "--batch=64", "--micro-batches=16"], sandbox="5"),
+    Program("moe-32", "moe", 32, "TP 2 x EP 4 x DP 4, one batch", ["--size=medium", "--layers=1", "--batch=8", "--ep=4", "--data=1"]),
+    Program("pp-64", "pp", 64, "1F1B, 64 stages", ["--size=medium", "--layers=64", "--batch=64", "--micro-batches=64"], sandbox="20"),
 ]
 
 

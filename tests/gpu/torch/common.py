@@ -39,6 +39,7 @@ def parser(about):
     p.add_argument("--gib", type=float, default=4.0, help="memory of a rank, with --size full")
     p.add_argument("--batch", type=int, default=0, help="sequences a rank and iteration; 0: what the size asks for")
     p.add_argument("--batch-from", help="file that holds --batch, read when the program starts")
+    p.add_argument("--data", type=int, default=0, help="different batches, taken again and again; 0: every iteration has its own")
     p.add_argument("--layers", type=int, default=0)
     p.add_argument("--accumulate", type=int, default=1, help="micro-steps that the batch is cut into")
     p.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
@@ -81,6 +82,7 @@ class Job:
     def generator(self, iteration, lane=None):
         """Random numbers of an iteration, other ones for every lane (default: the rank)."""
         lane = self.rank if lane is None else lane
+        iteration = iteration % self.options.data if self.options.data else iteration
         made = torch.Generator(device=self.device)
         made.manual_seed((self.options.seed * 1_000_003 + iteration) * 65_537 + lane)
         return made
