@@ -143,7 +143,8 @@ static void build_rank(struct emit *e)
     }
     r->niterations = n;
     graph_alloc_works(e->graph, e->rank);
-    memcpy(r->device_work, e->works, e->nnodes * sizeof *e->works);
+    if (e->nnodes) /* steps that take no time make none */
+        memcpy(r->device_work, e->works, e->nnodes * sizeof *e->works);
 }
 
 /* Ranks without works take their class's: only those that differ from the first keep their own. */

@@ -126,6 +126,8 @@ static int read_listed(const struct reader *r, const config_setting_t *steps, st
     if (read_numbers(r, steps, "is no part of steps", n, 2, others) || read_steps(r, steps, "forward", &j->forward) ||
         read_steps(r, steps, "backward", &j->backward) || read_steps(r, steps, "end", &j->end))
         return -1;
+    if (!j->forward.n && !j->backward.n && !j->end.n)
+        return wrong(r, steps, "steps", "has no step: forward, backward and end are lists of them");
     j->stage_bytes = (uint64_t)n[0].value;
     j->layer_grad_bytes = (uint64_t)n[1].value;
     return 0;

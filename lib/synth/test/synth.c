@@ -172,6 +172,7 @@ static void test_refused(void **state)
         {"layers = 2; layuot = { };\n steps = { };", "layuot"},
         {"layers = 2; layout = { tp = 0; }; steps = { };", "tp"},
         {"layers = 2;", "model, steps"},
+        {"layers = 2; steps = { };", "no step"},
         {"steps = { };", "layers"},
         {"layers = 2; model = { hidden = 8; };", "heads"},
         {"layers = ", "syntax error"},
