@@ -174,19 +174,25 @@ static const struct trace_file *find_listed(const struct trace_manifest *m, cons
     return NULL;
 }
 
-static int check_files(const char *dir, const struct trace_manifest *m, unsigned how, struct prism_error *err)
+bool trace_has_stray(const char *dir, const struct trace_manifest *m, const char *name)
 {
     char path[PATH_MAX];
+    const struct known *k = find_known(name);
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    return m->version >= 3 && k && is_named(k, m->complete, m->calibrated) && !find_listed(m, name) && !access(path, F_OK);
+}
+
+static int check_files(const char *dir, const struct trace_manifest *m, unsigned how, struct prism_error *err)
+{
     for (uint32_t i = 0; i < m->nfiles; i++)
         if (!is_left_out(dir, m->files[i].name, how) && check_file(dir, &m->files[i], how, err))
             return -1;
     for (size_t i = 0; i < KNOWN; i++) {
-        const struct known *k = &known_files[i];
-        if (!is_named(k, m->complete, m->calibrated) || find_listed(m, k->name) || is_left_out(dir, k->name, how))
+        const char *name = known_files[i].name;
+        if (is_left_out(dir, name, how) || (how & TRACE_CHECK_NO_DURATIONS && !strcmp(name, "durations.json")))
             continue;
-        snprintf(path, sizeof path, "%s/%s", dir, k->name);
-        if (!access(path, F_OK))
-            return refuse(dir, k->name, "is not of this trace: trace.json does not name it", err);
+        if (trace_has_stray(dir, m, name))
+            return refuse(dir, name, "is not of this trace: trace.json does not name it", err);
     }
     return 0;
 }

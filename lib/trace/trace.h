@@ -92,10 +92,13 @@ struct trace_graph { /* what graph.bin says */
 enum trace_check_how {
     TRACE_CHECK_ALL = 1,           /* also read logs of more than 1 MiB, which end with a checksum of their own */
     TRACE_CHECK_OTHER_NETWORK = 2, /* another profile was named: network.json is not read */
-    TRACE_CHECK_CALIBRATES = 4     /* durations.json will be replaced, network.json measured if it is not there */
+    TRACE_CHECK_CALIBRATES = 4,    /* durations.json will be replaced, network.json measured if it is not there */
+    TRACE_CHECK_NO_DURATIONS = 8   /* durations.json is not read: one that is not of the trace may lie there */
 };
 int trace_check(const char *dir, const struct trace_manifest *m, const struct trace_graph *g, unsigned how,
                 struct prism_error *err);
+/* dir has a file of that name, which the manifest should name and does not: it is not of this trace. */
+bool trace_has_stray(const char *dir, const struct trace_manifest *m, const char *name);
 /* A new trace comes where another may be: removes what that had, but for network.json (a measured profile serves again), logs,
  * reports and trace.json, which says by then that the trace is incomplete. */
 void trace_forget(const char *dir);

@@ -61,7 +61,8 @@ struct trace_manifest;
 struct trace_graph;
 
 /* Both owned by the caller (graph_destroy, trace_manifest_clear). -1 with err: PRISM_EXIT_TRACE; also when the folder is not what
- * its manifest says (trace_check). network: the option's value or NULL, as below: with it the trace's own is not looked at. */
+ * its manifest says (trace_check). network: the option's value or NULL, as below: with it the trace's own is not looked at, and
+ * a durations.json that is not of the trace is ignored, which is said on standard error. */
 int cli_load_trace(const char *dir, const char *network, struct trace_manifest *manifest, struct graph **graph,
                    struct prism_error *err);
 /* That check alone. */

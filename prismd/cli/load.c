@@ -23,7 +23,8 @@ static const char *named_network(const char *file)
 int cli_check_trace(const char *dir, const char *network, const struct trace_manifest *manifest, const struct trace_graph *graph,
                     struct prism_error *err)
 {
-    return trace_check(dir, manifest, graph, named_network(network) ? TRACE_CHECK_OTHER_NETWORK : 0, err);
+    unsigned how = (named_network(network) ? TRACE_CHECK_OTHER_NETWORK : 0u) | (network ? TRACE_CHECK_NO_DURATIONS : 0u);
+    return trace_check(dir, manifest, graph, how, err);
 }
 
 struct trace_graph cli_graph_facts(const struct graph *g)
@@ -48,8 +49,14 @@ int cli_load_trace(const char *dir, const char *network, struct trace_manifest *
     struct trace_graph facts = { 0 };
     if (*graph)
         facts = cli_graph_facts(*graph);
-    if (*graph && cli_check_trace(dir, network, manifest, &facts, err) == 0)
+    if (*graph && cli_check_trace(dir, network, manifest, &facts, err) == 0) {
+        if (network && trace_has_stray(dir, manifest, "durations.json"))
+            fprintf(stderr,
+                    "prism: %s/durations.json is ignored: it is not of this trace (trace.json does not name it), and with "
+                    "--network none is read\n",
+                    dir);
         return 0;
+    }
     if (err)
         err->code = PRISM_EXIT_TRACE;
     graph_destroy(*graph);

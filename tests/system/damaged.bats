@@ -111,6 +111,22 @@ X
     nothing_left
 }
 
+@test "durations of another trace: refused, and ignored aloud where they are not read; damaged ones are refused" {
+    captured
+    unset PRISM_NETWORK
+    cp trace/network.json mine.json
+    echo '{' >trace/durations.json
+    all_refuse 'trace/durations.json is not of this trace'
+    run_prism predict trace --network=mine.json
+    [ "$status" -eq 0 ] || { echo "$errors"; return 1; }
+    [ "$(grep -c '^prism: trace/durations.json is ignored: it is not of this trace' <<<"$errors")" -eq 1 ]
+    python3 "$damage" plant trace
+    python3 "$damage" seal trace
+    printf x >>trace/durations.json
+    run_prism predict trace --network=mine.json
+    refused 65 'trace/durations.json has .* bytes and had'
+}
+
 @test "a calibration that fails leaves the one before it whole, and a trace without one without" {
     captured
     # Another profile, which network.json is until the end not, and a rank that ends at once.

@@ -147,8 +147,17 @@ static void test_left_out(void **state)
     put(*state, "durations.json", "d");
     expect(*state, &m, TRACE_CHECK_OTHER_NETWORK, "calibrate again");
     expect(*state, &m, TRACE_CHECK_OTHER_NETWORK | TRACE_CHECK_CALIBRATES, NULL);
+    expect(*state, &m, TRACE_CHECK_OTHER_NETWORK | TRACE_CHECK_NO_DURATIONS, "durations.json has 1 bytes"); /* damaged all the same */
+    assert_false(trace_has_stray(*state, &m, "durations.json"));
     drop(*state, "network.json"); /* it will be measured */
     expect(*state, &m, TRACE_CHECK_CALIBRATES, NULL);
+    trace_manifest_clear(&m);
+    drop(*state, "durations.json");
+    m = manifest(*state, true, true);
+    put(*state, "durations.json", "of another trace");
+    assert_true(trace_has_stray(*state, &m, "durations.json"));
+    expect(*state, &m, 0, "durations.json is not of this trace");
+    expect(*state, &m, TRACE_CHECK_NO_DURATIONS, NULL);
     trace_manifest_clear(&m);
 }
 
