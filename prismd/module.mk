@@ -12,7 +12,7 @@ PRISMD_SOURCES := conf.c devices.c local.c manifest.c network.c phase_message.c 
 	$(addprefix replay/,align.c arrival.c beginning.c behind.c delivery.c emulate.c live.c measured.c origins.c player.c prefetch.c slices.c stall.c) \
 	$(addprefix assistants/,arming.c assist.c assist_place.c assist_process.c ballast.c shrink.c) \
 	$(addprefix predict/,breakdown.c critical.c duration.c durations.c predict.c stages.c) \
-	$(addprefix diagnose/,diagnose.c diagnose_match.c diagnose_wait.c) \
+	$(addprefix diagnose/,diagnose.c diagnose_match.c diagnose_wait.c words.c) \
 	$(addprefix report/,accounting.c accounting_text.c report.c result.c) \
 	$(addprefix pmix/,pmix.c pmix_door.c pmix_fence.c pmix_identity.c pmix_log.c pmix_node.c pmix_trace.c pmix_values.c) \
 	$(addprefix link/,allowed.c credential.c greeting.c link.c link_setup.c)
@@ -24,5 +24,6 @@ $(eval $(call unit_test,prismd_scale,prismd/test,scale.c,$(PRISMD_LIBS),$(PRISMD
 $(eval $(call unit_test,prismd_predict,prismd/test,predict.c,synth graph coll common,$(SYNTH_LINK),-I.))
 $(B)/test/prismd_predict: $(call objects,prismd,predict/predict.c predict/stages.c predict/breakdown.c predict/critical.c predict/duration.c predict/durations.c)
 $(eval $(call unit_test,prismd_diagnose,prismd/test,diagnose.c,synth graph coll common,$(SYNTH_LINK),-I.))
-$(B)/test/prismd_diagnose: $(call objects,prismd,diagnose/diagnose.c diagnose/diagnose_match.c diagnose/diagnose_wait.c)
-$(BIN)/prism: $(call objects,prismd,diagnose/diagnose.c diagnose/diagnose_match.c diagnose/diagnose_wait.c capture/hang_file.c pmix/pmix_log.c)
+$(B)/test/prismd_diagnose: $(call objects,prismd,diagnose/diagnose.c diagnose/diagnose_match.c diagnose/diagnose_wait.c diagnose/words.c)
+$(BIN)/prism: $(call objects,prismd,diagnose/diagnose.c diagnose/diagnose_match.c diagnose/diagnose_wait.c diagnose/words.c \
+	capture/hang_file.c pmix/pmix_log.c)

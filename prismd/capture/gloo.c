@@ -8,12 +8,16 @@
 
 #include <uthash.h>
 
+#include "common/array.h"
+#include "prismd/diagnose/words.h"
+
 #define MARK     "//cpu//"
 
 struct group {
     char name[GLOO_NAME_MAX];
-    uint32_t lowest, highest, absent; /* world ranks; absent: one that is not live */
-    bool has_live, has_absent;
+    uint32_t *absent; /* world ranks that are not live; one for each key, so that some may be there twice */
+    size_t nabsent, cap;
+    bool has_live;
     UT_hash_handle hh;
 };
 
@@ -64,15 +68,35 @@ static void add_member(struct group **groups, const char *name, uint32_t rank, b
         if (!g)
             abort();
         memcpy(g->name, name, strlen(name) + 1);
-        g->lowest = g->highest = rank;
         HASH_ADD_STR(*groups, name, g);
     }
-    g->lowest = rank < g->lowest ? rank : g->lowest;
-    g->highest = rank > g->highest ? rank : g->highest;
-    if (live)
+    if (live) {
         g->has_live = true;
-    else
-        g->has_absent = true, g->absent = rank;
+        return;
+    }
+    g->absent = array_room(g->absent, g->nabsent, &g->cap, sizeof *g->absent);
+    g->absent[g->nabsent++] = rank;
+}
+
+static int by_number(const void *x, const void *y)
+{
+    uint32_t a = *(const uint32_t *)x, b = *(const uint32_t *)y;
+    return (a > b) - (a < b);
+}
+
+static int refuse(struct group *g, struct prism_error *err)
+{
+    words ranks;
+    uint32_t n = 1;
+    qsort(g->absent, g->nabsent, sizeof *g->absent, by_number);
+    for (size_t i = 1; i < g->nabsent; i++)
+        if (g->absent[i] != g->absent[n - 1])
+            g->absent[n++] = g->absent[i];
+    return prism_error_set(err, PRISM_EXIT_UNSUPPORTED,
+                           "the program has a Gloo process group (\"%s\" in the store), which communicates on the CPU, where absent "
+                           "ranks cannot be replayed: %s; only capture can run it: name the backend in "
+                           "init_process_group(\"nccl\") and new_group, or leave the Gloo group out",
+                           g->name, words_ranks(ranks, g->absent, n));
 }
 
 int gloo_check(const struct c10d_log *log, const uint32_t *live, uint32_t nlive, struct prism_error *err)
@@ -88,13 +112,10 @@ int gloo_check(const struct c10d_log *log, const uint32_t *live, uint32_t nlive,
     }
     HASH_ITER(hh, groups, g, next)
     {
-        if (!rc && g->has_live && g->has_absent)
-            rc = prism_error_set(err, PRISM_EXIT_UNSUPPORTED,
-                                 "the program has a Gloo process group (\"%s\" in the store, ranks %u to %u), which communicates "
-                                 "on the CPU, where absent ranks (%u) cannot be replayed; only capture can run it: name the "
-                                 "backend in init_process_group(\"nccl\") and new_group, or leave the Gloo group out",
-                                 g->name, g->lowest, g->highest, g->absent);
+        if (!rc && g->has_live && g->nabsent)
+            rc = refuse(g, err);
         HASH_DEL(groups, g);
+        free(g->absent);
         free(g);
     }
     return rc;

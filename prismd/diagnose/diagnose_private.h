@@ -4,6 +4,7 @@
 
 #include "graph/feeds.h"
 #include "prismd/diagnose/diagnose.h"
+#include "prismd/diagnose/words.h"
 
 #define NO_NODE UINT32_MAX
 
@@ -36,11 +37,6 @@ static inline struct graph_part other_side(const struct graph_part *part)
 /* The rank's own number of a global communicator; UINT32_MAX: it is no member. */
 uint32_t diagnose_local(const struct graph *g, uint32_t rank, int32_t global);
 
-/* A buffer of words; all return it. */
-typedef char words[400];
-void words_put(words out, const char *fmt, ...) __attribute__((format(printf, 2, 3))); /* at its end, cut to fit */
-/* "ranks 0-3,8 (5)", at most a few ranges. */
-const char *words_ranks(words out, const uint32_t *ranks, uint32_t n);
 /* "AllReduce of 4096 x bf16", with root, or with the other side of a message. */
 const char *words_part(words out, const struct graph *g, int32_t global, const struct graph_part *part);
 /* "iteration 3, micro-batch 2, node 17": as far as known. */

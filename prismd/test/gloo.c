@@ -31,8 +31,33 @@ static void test_groups(void **state)
     assert_int_equal(check(log, 2, 3, &err), 0); /* none does */
     assert_int_equal(check(log, 1, 2, &err), -1);
     assert_int_equal(err.code, PRISM_EXIT_UNSUPPORTED);
-    assert_non_null(strstr(err.text, "(\"1\" in the store, ranks 0 to 1)"));
+    assert_non_null(strstr(err.text, "(\"1\" in the store)"));
+    assert_non_null(strstr(err.text, "replayed: rank 0;"));
     c10d_log_destroy(log);
+}
+
+/* All absent members, and not one for each key that a member has set; of many, some. */
+static void test_absent_members(void **state)
+{
+    static const struct {
+        uint32_t step;
+        const char *says;
+    } cases[] = {{1, "replayed: ranks 2-31 (30);"}, {3, "replayed: ranks 3,6,9,12,15,18,… (10);"}};
+    static const char *const keys[] = {"0//1//cpu//0/0", "0//1//cpu//1/0", NULL};
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct c10d_log *log = c10d_log_create();
+        struct prism_error err = {0};
+        for (uint32_t after = 32; after > 0; after--) {
+            uint32_t rank = after - 1;
+            for (const char *const *key = keys; rank % cases[i].step == 0 && *key; key++)
+                set(log, rank, *key);
+        }
+        assert_int_equal(check(log, 0, 1, &err), -1);
+        if (!strstr(err.text, cases[i].says))
+            fail_msg("%s", err.text);
+        c10d_log_destroy(log);
+    }
 }
 
 static void test_other_keys(void **state)
@@ -51,6 +76,10 @@ static void test_other_keys(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_groups), cmocka_unit_test(test_other_keys)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_groups),
+        cmocka_unit_test(test_absent_members),
+        cmocka_unit_test(test_other_keys),
+    };
     return cmocka_run_group_tests_name("prismd: gloo", tests, NULL, NULL);
 }

@@ -31,7 +31,7 @@ $(B)/test/fuzz_links: $(call objects,prismd/assistant,order.c)
 $(eval $(call fuzz_target,orders,coll common,-lm))
 $(B)/test/fuzz_orders: $(call objects,prismd/assistant,order.c)
 $(eval $(call fuzz_target,surroundings,c10d common,-levent -lxxhash))
-$(B)/test/fuzz_surroundings: $(call objects,prismd,capture/gloo.c link/greeting.c pmix/pmix_door.c ranks/elf.c) $(call objects,lib/preload,launcher.c)
+$(B)/test/fuzz_surroundings: $(call objects,prismd,capture/gloo.c diagnose/words.c link/greeting.c pmix/pmix_door.c ranks/elf.c) $(call objects,lib/preload,launcher.c)
 $(eval $(call test_program,plain_graph,tests/fuzz,plain_graph.c,graph common,$(GRAPH_LINK),-I.))
 
 .PHONY: fuzz-targets fuzz
