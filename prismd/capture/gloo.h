@@ -15,7 +15,7 @@
 /* Does a member of a Gloo group set this key? name (of GLOO_NAME_MAX bytes): the group's, in the store. */
 bool gloo_names_group(const void *key, size_t len, char *name);
 
-/* -1, with err naming the group and its members, if a rank of live[] shares a group with one that is not. */
+/* -1, with err naming the group and its absent members, if a rank of live[] shares a group with one that is not. */
 int gloo_check(const struct c10d_log *log, const uint32_t *live, uint32_t nlive, struct prism_error *err);
 
 #endif

@@ -16,9 +16,20 @@
 
 #define DESCRIPTORS_MOST 65536 /* looked at; before the first rank they are few */
 
+struct question {
+    struct rank *r;
+    uint32_t number; /* counts questions */
+};
+
+struct answer {
+    uint32_t number;
+    int32_t pid; /* -1: it cannot be cloned */
+};
+
 static struct {
     pid_t pid; /* 0: none */
     int socket;
+    uint32_t asked;
     bool failed; /* in this phase: then ranks are forked from prismd */
 } starter;
 
@@ -32,10 +43,19 @@ static void close_inherited(int socket)
     }
 }
 
+/* A rank answers itself, too: then it is known even where the starter is ended between its clone and its answer, and prismd starts no
+ * second one. Either answer may be the first; where there is no room for the rank's, prismd reads none and has the starter's. */
+static void answer_as_rank(int socket, uint32_t number)
+{
+    struct answer a = {number, getpid()};
+    send(socket, &a, sizeof a, MSG_NOSIGNAL | MSG_DONTWAIT);
+    close(socket); /* else prismd would not see the starter's end before the rank's exec */
+}
+
 /* Signals stay blocked, as prismd is told of them; child_begin lets the ranks have them. */
 static void serve(int socket, pid_t parent, void (*become)(struct rank *r, pid_t parent))
 {
-    struct rank *r;
+    struct question q;
     sigset_t all;
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);
@@ -44,12 +64,13 @@ static void serve(int socket, pid_t parent, void (*become)(struct rank *r, pid_t
     if (getppid() != parent)
         _exit(PRISM_EXIT_DAEMON);
     close_inherited(socket);
-    while (recv(socket, &r, sizeof r, 0) == sizeof r) {
-        pid_t pid = (pid_t)syscall(SYS_clone, CLONE_PARENT | SIGCHLD, NULL, NULL, NULL, NULL);
-        int32_t answer = pid;
-        if (!pid)
-            become(r, parent);
-        if (send(socket, &answer, sizeof answer, MSG_NOSIGNAL) != sizeof answer)
+    while (recv(socket, &q, sizeof q, 0) == sizeof q) {
+        struct answer a = {q.number, (int32_t)syscall(SYS_clone, CLONE_PARENT | SIGCHLD, NULL, NULL, NULL, NULL)};
+        if (!a.pid) {
+            answer_as_rank(socket, q.number);
+            become(q.r, parent);
+        }
+        if (send(socket, &a, sizeof a, MSG_NOSIGNAL) != sizeof a)
             break;
     }
     _exit(0);
@@ -87,14 +108,15 @@ static bool is_wanted(const struct rank *r)
 /* -1: it is gone, or may not clone: a filter of system calls need not know CLONE_PARENT. */
 static pid_t ask(struct rank *r)
 {
-    int32_t answer;
+    struct question q = {r, ++starter.asked};
+    struct answer a;
     ssize_t n;
-    if (send(starter.socket, &r, sizeof r, MSG_NOSIGNAL) != sizeof r)
+    if (send(starter.socket, &q, sizeof q, MSG_NOSIGNAL) != sizeof q)
         return -1;
     do
-        n = recv(starter.socket, &answer, sizeof answer, 0);
-    while (n < 0 && errno == EINTR);
-    return n == sizeof answer ? answer : -1;
+        n = recv(starter.socket, &a, sizeof a, 0);
+    while (n < 0 ? errno == EINTR : n == sizeof a && a.number != q.number); /* second answers to what was asked before */
+    return n == sizeof a ? a.pid : -1;
 }
 
 pid_t starter_fork(struct rank *r, void (*become)(struct rank *r, pid_t parent))
