@@ -29,6 +29,8 @@
 #include "tests/fuzz/records.h"
 
 const uint32_t fuzz_unit_runs = 30000;
+extern bool fuzz_messages_refused;
+bool fuzz_messages_refused; /* the last input, for message_seeds.c */
 
 #define WORLD 4u
 
@@ -212,6 +214,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     play(&d, &in);
     for (uint32_t i = 0; i < 2; i++)
         record_count_iterations(&d, i, ranks[i]->nodes);
+    fuzz_messages_refused = d.failure.code;
     capture_end(&d, !d.failure.code, NULL);
     if (!graph_find_iterations(d.graph, NULL))
         graph_find_marked_iterations(d.graph, record_marks(), 100, len % 3);
