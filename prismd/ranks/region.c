@@ -5,8 +5,10 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "common/sanitized.h"
+
 #define REGION_MOST (1ull << 38)
-#ifdef __SANITIZE_THREAD__ /* which leaves a program 1.5 TiB */
+#if SANITIZED_THREAD /* which leaves a program 1.5 TiB */
 #define SPACE_MOST (1ull << 39)
 #else
 #define SPACE_MOST (1ull << 45)

@@ -12,6 +12,7 @@
 
 #include "common/error.h"
 #include "common/log.h"
+#include "common/sanitized.h"
 #include "prismd/ranks/container.h"
 
 #define DESCRIPTORS_MOST 65536 /* looked at; before the first rank they are few */
@@ -99,7 +100,7 @@ static void begin(void (*become)(struct rank *r, pid_t parent))
 /* Few ranks are not worth it; and in a container ranks take a descriptor with them (container_environment). */
 static bool is_wanted(const struct rank *r)
 {
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__) /* a clone passes them by */
+#if SANITIZED_THREAD || SANITIZED_ADDRESS /* a clone passes them by */
     return false;
 #endif
     return r->daemon->board && !container_entered(r->daemon->conf);

@@ -22,14 +22,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/sanitized.h"
 #include "prismd/ranks/child.h"
 #include "prismd/ranks/starter.h"
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__) /* ranks are forked from prismd then */
-#define USED false
-#else
-#define USED true
-#endif
+#define USED (!SANITIZED_THREAD && !SANITIZED_ADDRESS) /* ranks are forked from prismd else */
 #define STRANGER 99 /* exit code of what is not prismd's own child */
 
 static struct conf conf;
