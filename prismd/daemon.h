@@ -43,6 +43,7 @@ struct group {
     int64_t started_ns, end_ns; /* emulation: as computed by the graph */
     int64_t open_at_ns;         /* when the watch thread writes go; -1 = held until the scheduler lets the rank run */
     uint32_t pending;           /* capture: parts not served yet */
+    uint32_t staying;           /* capture: of what it sends, so much lies in its region still (capture/channel.h) */
     bool kept;                  /* capture: what it receives goes to the payloads together with others' */
     size_t head;                /* index among the watch thread's heads; SIZE_MAX = none */
     struct group *next_on_stream;

@@ -25,7 +25,8 @@ figure nccl_nanoseconds_per_call plain.txt
 figure preload_capture_nanoseconds_per_call cost/logs/capture.rank0
 figure preload_nanoseconds_per_call emulated.txt
 
-# Sums of 64 MiB a second that capture gets through, from the start of prism run until the trace is on disk.
+# Operations of 64 MiB: bytes of sums a second that capture gets through, from the start of prism run until the trace is on disk; of
+# exchanges among four ranks, which keep nothing, from the first until the last.
 sum_bytes=$((64 << 20)) rounds=4 sums=20 # a round of gpu_volume, and one to warm up, is four sums
 for kind in noise halves; do
     values=
@@ -38,3 +39,11 @@ for kind in noise halves; do
     done
     echo "FIGURE capture_large_${kind}_bytes_per_second bytes/s$values"
 done
+values=
+for _ in 1 2 3; do
+    timeout 300 prism run --emulate=4 --sandbox=0 --phase=capture --payload=control --trace="$work/large" -- "$build/test/gpu_volume" exchange 64 20 \
+        >/dev/null 2>run.txt || { cat run.txt >&2; exit 1; }
+    values+=" $(sed -n 's/.*, \([0-9]*\) bytes a second.*/\1/p' "$work/large/logs/capture.rank0")"
+    rm -r "$work/large"
+done
+echo "FIGURE capture_exchange_bytes_per_second bytes/s$values"

@@ -15,8 +15,8 @@
 #define CACHE_BYTES   ((size_t)256 << 10)
 #define LEAST_BLOCK   ((size_t)512)
 #define LARGEST_BLOCK ((size_t)8192)
-/* What a thread is worth starting for: elements times steps, some milliseconds of work. */
-#define STEPS_A_THREAD ((uint64_t)16 << 20)
+/* What a thread is worth waking for: elements times steps, a tenth of a millisecond of work. */
+#define STEPS_A_THREAD ((uint64_t)256 << 10)
 
 /* --- 1. The loops --- */
 

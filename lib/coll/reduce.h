@@ -38,7 +38,7 @@ struct coll_premul coll_premul_from_double(double value, int datatype);
 
 /* out = inputs[0] op inputs[1] op ...: n >= 1 inputs of count elements. AVG divides by n. scalars: one a input, read for
  * PREMUL only. Inputs may be one buffer several times. out may be an input; it must not overlap one otherwise. Much work (count
- * times additions) is shared by threads, one a processor and 16 at most, started and joined here; the bits are the same. Takes
+ * times additions) is shared with those that help (share.h); the bits are the same. Takes
  * some 100 bytes a member, and 256 KiB a thread for partial sums (n / 2 blocks of 512 elements at worst, where many are used
  * again); aborts without memory. -1 with err: unknown datatype or redop, n < 1. */
 int coll_reduce(void *out, const void *const *inputs, int n, uint64_t count, int datatype, int redop,

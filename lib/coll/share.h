@@ -5,8 +5,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* f(arg, from, to) for stretches that cover [0, count), each but the last of whole blocks. With `work`, how many threads would be
- * worth starting, at least 2: in so many threads, one a processor and 16 at most, started and joined here, the caller one of them. */
+/* Threads that help below, until the end: so many with the caller's own, 16 at most; 0: one a processor. By one thread, while nobody
+ * shares. Without them everything is done by who calls. */
+void coll_share_begin(uint32_t threads);
+void coll_share_end(void);
+
+/* f(arg, from, to) for stretches that cover [0, count), each but the last of whole blocks, in no order. work: how many threads would be
+ * worth waking, at least 2; the caller is one of them, and returns when all is done. Thread safe; who comes while the helpers are
+ * somebody else's does it alone. f must not call this. */
 void coll_share(uint64_t count, uint64_t block, uint64_t work, void (*f)(const void *arg, uint64_t from, uint64_t to), const void *arg);
 
 /* Copy `bytes` bytes from one place to n others, which overlap neither it nor each other. */

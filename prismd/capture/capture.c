@@ -52,6 +52,7 @@ static void part_served(struct daemon *d, struct group *g)
 {
     if (--g->pending || d->stopping)
         return;
+    channel_settle(d, g);
     if (!keep_output(d, g) && g->rank->streams[g->stream] == g)
         sched_open(d, g);
 }
@@ -77,16 +78,17 @@ static void on_group_arrived(struct daemon *d, struct group *g)
     if (d->stopping || check_waiting_streams(d, g->rank))
         return;
     g->pending = g->nparts + 1; /* one for this function: the group must not open while parts are handed out */
-    for (uint32_t i = 0; i < g->nparts; i++) {
+    /* What it receives first: its sends may be the last that others wait for, who then need not keep what they send this one. */
+    for (uint32_t i = 0; i < g->nparts; i++)
+        if (g->parts[i].op == PRISM_OP_RECV)
+            channel_recv(d, g, i);
+        else if (g->parts[i].op != PRISM_OP_SEND)
+            collective_arrive(d, g, i);
+    for (uint32_t i = 0; i < g->nparts; i++)
         if (g->parts[i].op == PRISM_OP_SEND) {
             channel_send(d, g, i);
             g->pending--;
-        } else if (g->parts[i].op == PRISM_OP_RECV) {
-            channel_recv(d, g, i);
-        } else {
-            collective_arrive(d, g, i);
         }
-    }
     struct rank *r = g->rank;
     part_served(d, g);
     sched_arrived(d, r);
@@ -169,6 +171,7 @@ int capture_begin(struct daemon *d, struct prism_error *err)
     record_begin(d);
     registry_begin(d);
     folding_begin(d);
+    coll_share_begin(0);
     channel_begin(part_served);
     collective_begin(part_served, payloads);
     link_on(LINK_LEFT, on_left);
@@ -182,6 +185,7 @@ int capture_end(struct daemon *d, bool ok, struct prism_error *err)
     folding_end(d);
     channel_end();
     collective_end();
+    coll_share_end();
     int rc = 0;
     if (ok && payloads)
         rc = payload_writer_finish(payloads, err);

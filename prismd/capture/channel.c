@@ -6,6 +6,7 @@
 #include <uthash.h>
 
 #include "coll/share.h"
+#include "coll/types.h"
 #include "prismd/folding/folding.h"
 #include "prismd/link/link.h"
 #include "prismd/place.h"
@@ -23,13 +24,14 @@ struct blob {
     uint8_t bytes[];
 };
 
-/* Either the bytes of a send without its receive, or a receive without its send. */
+/* A send without its receive, whose bytes lie in the sender's region or here; or a receive without its send. */
 struct letter {
     struct channel_key key;
-    struct blob *data; /* one reference; NULL for a receive */
+    struct blob *data;   /* of a send: one reference */
+    struct group *stays; /* of a send: its group, in whose region the bytes are; not to be touched when it may be gone, at the end */
     uint64_t bytes;
-    struct group *group;
-    uint32_t part;
+    struct group *group; /* of a receive */
+    uint32_t part;       /* of either group */
     UT_hash_handle hh;
 };
 
@@ -92,8 +94,23 @@ static int deliver(struct daemon *d, struct group *g, uint32_t part, const void 
     return 0;
 }
 
-/* *blob: the bytes where they have been kept already, or NULL. */
-static void take_send(struct daemon *d, const struct channel_key *key, const void *data, uint64_t bytes, struct blob **blob)
+static void keep(struct letter *l, const void *data, struct blob **blob)
+{
+    if (!*blob) {
+        *blob = malloc(sizeof **blob + l->bytes);
+        if (!*blob)
+            abort();
+        (*blob)->references = 1; /* the caller's */
+        coll_copy((*blob)->bytes, data, l->bytes);
+    }
+    (*blob)->references++;
+    l->data = *blob;
+    l->stays = NULL;
+}
+
+/* sender: its group, if it is of this node; else the bytes are about to go. */
+static void take_send(struct daemon *d, const struct channel_key *key, const void *data, uint64_t bytes, struct group *sender,
+                      uint32_t sent)
 {
     struct letter *l = find(key);
     if (l && !l->group) {
@@ -110,15 +127,15 @@ static void take_send(struct daemon *d, const struct channel_key *key, const voi
     }
     l = add(key);
     l->bytes = bytes;
-    if (!*blob) {
-        *blob = malloc(sizeof **blob + bytes);
-        if (!*blob)
-            abort();
-        (*blob)->references = 1; /* the caller's */
-        coll_copy((*blob)->bytes, data, bytes);
+    if (sender) {
+        l->stays = sender;
+        l->part = sent;
+        sender->staying++;
+        return;
     }
-    (*blob)->references++;
-    l->data = *blob;
+    struct blob *blob = NULL;
+    keep(l, data, &blob);
+    release(blob);
 }
 
 static void on_p2p(struct daemon *d, uint32_t from, struct bytes_reader *b)
@@ -131,30 +148,34 @@ static void on_p2p(struct daemon *d, uint32_t from, struct bytes_reader *b)
     key.sequence = bytes_get_u32(b);
     uint64_t bytes = bytes_get_u64(b);
     const void *data = bytes_get(b, bytes);
-    struct blob *blob = NULL;
     if (data && d->phase == PHASE_CAPTURE && !d->stopping)
-        take_send(d, &key, data, bytes, &blob);
-    release(blob);
+        take_send(d, &key, data, bytes, NULL, 0);
 }
 
 struct sending {
     struct daemon *daemon;
     struct group *group;
     uint32_t part;
-    struct blob *blob; /* one reference, once it was kept */
+    struct blob *blob; /* settling: one reference, once the bytes were kept */
 };
+
+static struct channel_key key_of(const struct sending *s, int32_t from, int32_t to)
+{
+    const struct group *g = s->group;
+    return (struct channel_key){g->rank->comms[g->comm].global, from, to, g->sequence[s->part]};
+}
 
 static void send_message(void *arg, int32_t from, int32_t to)
 {
     struct sending *s = arg;
     struct daemon *d = s->daemon;
-    const struct group *g = s->group;
+    struct group *g = s->group;
     const struct msg_part *p = &g->parts[s->part];
-    struct channel_key key = {g->rank->comms[g->comm].global, from, to, g->sequence[s->part]};
+    struct channel_key key = key_of(s, from, to);
     uint32_t node = place_capture_node(d->conf, (uint32_t)d->graph->comms[key.global].ranks[to]);
     const void *data = g->rank->region + p->in_offset;
     if (node == d->conf->node) {
-        take_send(d, &key, data, p->in_bytes, &s->blob);
+        take_send(d, &key, data, p->in_bytes, g, s->part);
         return;
     }
     struct bytes b = {0};
@@ -172,7 +193,27 @@ void channel_send(struct daemon *d, struct group *g, uint32_t part)
 {
     struct sending s = {.daemon = d, .group = g, .part = part};
     folding_send(d, g, part, send_message, &s);
-    release(s.blob);
+}
+
+static void settle_message(void *arg, int32_t from, int32_t to)
+{
+    struct sending *s = arg;
+    const struct channel_key key = key_of(s, from, to);
+    struct letter *l = find(&key);
+    if (l && l->stays == s->group)
+        keep(l, s->group->rank->region + s->group->parts[s->part].in_offset, &s->blob);
+}
+
+void channel_settle(struct daemon *d, struct group *g)
+{
+    for (uint32_t i = 0; i < g->nparts && g->staying; i++) {
+        struct sending s = {.daemon = d, .group = g, .part = i};
+        if (g->parts[i].op != PRISM_OP_SEND)
+            continue;
+        folding_send(d, g, i, settle_message, &s);
+        release(s.blob);
+    }
+    g->staying = 0;
 }
 
 /* Only the keys of receives are this node's own. */
@@ -210,8 +251,12 @@ void channel_recv(struct daemon *d, struct group *g, uint32_t part)
         look_for_left(d, l);
         return;
     }
-    if (!deliver(d, g, part, l->data->bytes, l->bytes, p->peer))
-        drop(l);
+    const void *data = l->data ? l->data->bytes : l->stays->rank->region + l->stays->parts[l->part].in_offset;
+    if (deliver(d, g, part, data, l->bytes, p->peer))
+        return;
+    if (l->stays)
+        l->stays->staying--;
+    drop(l);
 }
 
 void channel_begin(channel_delivered delivered)

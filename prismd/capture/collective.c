@@ -8,6 +8,7 @@
 #include "coll/reduce.h"
 #include "coll/share.h"
 #include "coll/types.h"
+#include "prismd/capture/capture.h"
 #include "prismd/folding/folding.h"
 #include "prismd/folding/folding_spread.h"
 #include "prismd/link/link.h"
@@ -18,6 +19,12 @@
 /* All-reduces of so many members are summed node by node: one message a node each way, and no node ever has the inputs of other
  * nodes' members. A node's members are summed in pairs (coll/reduce.h), and nodes' sums one after the other. */
 #define NODE_SUM_LEAST 65u
+
+/* The output that all members get. */
+struct output {
+    void *data;   /* NULL: outputs differ, or there is nothing in them */
+    bool is_room; /* the payloads' (trace/payload.h), to be given back */
+};
 
 static struct collective *open_collectives;
 static collective_served on_served;
@@ -221,34 +228,46 @@ static int serve(struct daemon *d, const struct collective *c, const void *const
     return rc;
 }
 
-/* Members that did not come in a node's sum. shared: a room, which goes to the payloads; or NULL. */
+/* Members that did not come in a node's sum. */
 static void serve_all(struct daemon *d, const struct collective *c, const void *const *inputs, const struct coll_premul *scalars,
-                      void *shared)
+                      struct output all)
 {
     struct prism_error err = {0};
     uint32_t nkeys = 0;
-    struct payload_key *keys = shared ? collective_hand_out(d, c, shared, &nkeys) : NULL;
+    struct payload_key *keys = all.data ? collective_hand_out(d, c, all.data, &nkeys) : NULL;
     for (uint32_t i = 0; i < c->size && !d->failure.code; i++)
-        if (c->entries[i].arrived && !c->entries[i].summed && serve(d, c, inputs, scalars, i, shared))
+        if (c->entries[i].arrived && !c->entries[i].summed && serve(d, c, inputs, scalars, i, all.data))
             break;
-    if (shared && payload_writer_put_room(collective_payloads, keys, nkeys, shared, c->entries[c->first].what.out_bytes, &err))
+    if (all.is_room && payload_writer_put_room(collective_payloads, keys, nkeys, all.data, c->entries[c->first].what.out_bytes, &err))
         daemon_fail(d, err.code, "%s", err.text);
     free(keys);
 }
 
-/* An all-reduce of n members is combined once, not n times. In a room; NULL where outputs differ. */
-static void *combine_once(struct daemon *d, const struct collective *c, const void *const *inputs,
+/* Where it is made: in a room, if it is to be kept or nobody here gets it; else where the first member here gets it. */
+static struct output place_output(const struct daemon *d, const struct collective *c)
+{
+    const struct msg_part *w = &c->entries[c->first].what;
+    for (uint32_t i = 0; i < c->size && !capture_kept(d, w->datatype, w->out_bytes); i++) {
+        const struct entry *e = &c->entries[i];
+        if (e->arrived && e->group && e->what.out_bytes == w->out_bytes)
+            return (struct output){e->group->rank->region + e->what.out_offset, false};
+    }
+    return (struct output){payload_writer_room(collective_payloads, w->out_bytes), true};
+}
+
+/* An all-reduce of n members is combined once, not n times. Nothing where outputs differ. */
+static struct output combine_once(struct daemon *d, const struct collective *c, const void *const *inputs,
                           const struct coll_premul *scalars)
 {
     const struct msg_part *w = &c->entries[c->first].what;
     if (!coll_op_same_output(w->op) || !w->out_bytes)
-        return NULL;
-    void *out = payload_writer_room(collective_payloads, w->out_bytes);
+        return (struct output){0};
+    struct output out = place_output(d, c);
     struct prism_error err = {0};
     if (inputs)
-        combine_for(d, c, inputs, scalars, c->first, out);
-    else if (collective_reduce(d, c, COLLECTIVE_RESULT, out) && w->redop == COLL_REDOP_AVG && !has_both_sums(w) &&
-             coll_average(out, w->count, w->datatype, (int)c->size, &err))
+        combine_for(d, c, inputs, scalars, c->first, out.data);
+    else if (collective_reduce(d, c, COLLECTIVE_RESULT, out.data) && w->redop == COLL_REDOP_AVG && !has_both_sums(w) &&
+             coll_average(out.data, w->count, w->datatype, (int)c->size, &err))
         daemon_fail(d, PRISM_EXIT_UNSUPPORTED, "rank %d: %s", world_rank(d, c, c->first), err.text);
     return out;
 }
@@ -256,11 +275,13 @@ static void *combine_once(struct daemon *d, const struct collective *c, const vo
 static void complete_summed(struct daemon *d, struct collective *c)
 {
     int rc = collective_keep_summed_contribution(d, c);
-    void *shared = rc || d->failure.code ? NULL : combine_once(d, c, NULL, NULL);
+    struct output all = {0};
+    if (!rc && !d->failure.code)
+        all = combine_once(d, c, NULL, NULL);
     if (!d->failure.code)
-        send_node_results(d, c, shared);
+        send_node_results(d, c, all.data);
     if (!rc)
-        serve_all(d, c, NULL, NULL, shared);
+        serve_all(d, c, NULL, NULL, all);
     drop(c);
 }
 
@@ -277,9 +298,8 @@ static void complete(struct daemon *d, struct collective *c)
     }
     folding_spread_note(d, &d->graph->comms[c->key.global], c->stand_ins, &c->entries[c->first].what, inputs);
     int rc = folding_has_root(d, &d->graph->comms[c->key.global], &c->entries[c->first].what) ? collective_keep_contribution(d, c, inputs, scalars) : -1;
-    void *shared = rc ? NULL : combine_once(d, c, inputs, scalars);
     if (!rc)
-        serve_all(d, c, inputs, scalars, shared);
+        serve_all(d, c, inputs, scalars, combine_once(d, c, inputs, scalars));
     free(inputs);
     free(scalars);
     drop(c);
@@ -456,10 +476,10 @@ static void on_node_result(struct daemon *d, uint32_t from, struct bytes_reader 
     if (!data || !c || d->phase != PHASE_CAPTURE || d->stopping)
         return;
     if (c->entries[c->first].what.out_bytes == bytes) {
-        void *shared = bytes ? payload_writer_room(collective_payloads, bytes) : NULL;
-        if (shared)
-            coll_copy(shared, data, bytes);
-        serve_all(d, c, NULL, NULL, shared);
+        struct output all = {bytes ? payload_writer_room(collective_payloads, bytes) : NULL, bytes > 0};
+        if (bytes)
+            coll_copy(all.data, data, bytes);
+        serve_all(d, c, NULL, NULL, all);
     }
     drop(c);
 }

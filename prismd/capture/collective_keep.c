@@ -91,7 +91,9 @@ struct payload_key *collective_hand_out(const struct daemon *d, const struct col
         struct group *g = c->entries[i].arrived ? c->entries[i].group : NULL;
         if (!g || c->entries[i].what.out_bytes != bytes)
             continue;
-        to[n++] = g->rank->region + c->entries[i].what.out_offset;
+        void *output = g->rank->region + c->entries[i].what.out_offset;
+        if (output != shared)
+            to[n++] = output;
         g->kept = g->nparts == 1 && capture_kept(d, g->parts[0].datatype, bytes);
         if (g->kept)
             keys[(*nkeys)++] = (struct payload_key){g->rank->number, g->comm, g->ordinal, PAYLOAD_OUTPUT};

@@ -40,6 +40,15 @@ both_nodes() {
     nothing_left
 }
 
+@test "large parts of all-to-alls arrive whole, from this node and from another" {
+    run_prism run --emulate=3 --sandbox=0 --trace=one --phase=capture --payload=control -- "$PRISM_BUILD/test/gpu_volume" exchange 6 2
+    [ "$status" -eq 0 ] || { echo "$errors"; false; }
+    capture_on_two 4
+    both_nodes "$PRISM_BUILD/test/gpu_volume" exchange 8 2
+    grep -l "exchange, 8 operations of" one/logs/capture.rank0 two/logs/capture.rank0
+    nothing_left
+}
+
 averages_on_two() { # FLOATING INT32-OF-ITERATION-1
     capture_on_two 128
     export PRISM_SANDBOX=0,127

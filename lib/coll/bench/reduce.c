@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "coll/reduce.h"
+#include "coll/share.h"
 #include "coll/types.h"
 #include "common/clock.h"
 

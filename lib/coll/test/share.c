@@ -1,9 +1,12 @@
 /* share.c - every element is worked on once, and copies are copies, in one thread and in many. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -69,8 +72,70 @@ static void copies(void **state)
     copies_to(((uint64_t)17 << 20) + 13, 5); /* in threads */
 }
 
+/* Whoever has the helpers, and whoever has not, gets all of its work done. */
+static void *shares_often(void *arg)
+{
+    (void)arg;
+    for (int i = 0; i < 500; i++) {
+        uint8_t times[640] = {0};
+        struct counted c = {sizeof times, 10, times};
+        coll_share(c.count, c.block, 3, count_range, &c);
+        for (size_t k = 0; k < sizeof times; k++)
+            assert_int_equal(times[k], 1);
+    }
+    return NULL;
+}
+
+static void several_callers(void **state)
+{
+    (void)state;
+    pthread_t other[2];
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&other[i], NULL, shares_often, NULL), 0);
+    shares_often(NULL);
+    for (int i = 0; i < 2; i++)
+        pthread_join(other[i], NULL);
+}
+
+/* Two pieces that wait for each other: so two threads are at work. */
+static void meet(const void *arg, uint64_t from, uint64_t to)
+{
+    struct timespec start, now;
+    _Atomic int *here = *(_Atomic int *const *)arg;
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    atomic_fetch_add(here, to > from);
+    do
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    while (atomic_load(here) < 2 && now.tv_sec - start.tv_sec < 60);
+}
+
+static void helpers_help(void **state)
+{
+    (void)state;
+    _Atomic int here = 0, *address = &here;
+    coll_share(2, 1, 2, meet, &address);
+    assert_int_equal(here, 2);
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    coll_share_begin(4);
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    coll_share_end();
+    return 0;
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_element_once), cmocka_unit_test(copies)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const struct CMUnitTest alone[] = {cmocka_unit_test(every_element_once), cmocka_unit_test(copies)};
+    const struct CMUnitTest helped[] = {cmocka_unit_test(every_element_once), cmocka_unit_test(copies), cmocka_unit_test(helpers_help),
+                                        cmocka_unit_test(several_callers)};
+    int failed = cmocka_run_group_tests(alone, NULL, NULL) + cmocka_run_group_tests(helped, begin, end);
+    return failed + cmocka_run_group_tests(helped, begin, end); /* and once more: what ended can begin again */
 }
