@@ -23,6 +23,9 @@ uint32_t place_capture_node(const struct conf *c, uint32_t rank)
  * be all there are. */
 #define QUEUES_MANY     12u
 #define RANKS_MANY      32u
+/* So what all ranks of a device have together is kept below that, with room for prism-mover's context, for as many as get four each. */
+#define QUEUES_IN_ALL 480u
+#define QUEUES_FEWEST 4u
 
 uint32_t place_capture_queues(const struct conf *c)
 {
@@ -33,7 +36,10 @@ uint32_t place_capture_queues(const struct conf *c)
     uint32_t n = QUEUES_A_DEVICE / (ranks ? ranks : 1), least = QUEUES_LEAST;
     if (ranks <= RANKS_MANY)
         least = ranks <= RANKS_SWITCHED ? QUEUES_SWITCHED : QUEUES_MANY;
-    return n < least ? least : n > QUEUES_MOST ? QUEUES_MOST : n;
+    n = n < least ? least : n > QUEUES_MOST ? QUEUES_MOST : n;
+    if (n * ranks > QUEUES_IN_ALL)
+        n = QUEUES_IN_ALL / ranks;
+    return n < QUEUES_FEWEST ? QUEUES_FEWEST : n;
 }
 
 uint32_t place_live_node(const struct conf *c, uint32_t i, uint32_t n)

@@ -252,7 +252,7 @@ def programs():
                           "--batch_size=4", "--gradient_accumulation_steps=8", "--max_iters=6", "--eval_interval=1000",
                           "--eval_iters=2", "--compile=False", "--learning_rate=1e-3", "--warmup_iters=2"),
         numbers=rf"iter (\d+): loss ({NUMBER})", prepare=nanogpt_data,
-        orders=("ring", "tree"))
+        orders=("pairs",))
     found["torchtitan/fsdp-tp"] = Program(
         "torchtitan", python("-m", "torchtitan.train", *TITAN, "--parallelism.tensor_parallel_degree", "2"),
         numbers=rf"step: *(\d+) +loss: *({NUMBER}) +grad_norm: *({NUMBER})", prepare=titan_data, packages=True, stand_in=("datasets",))
@@ -444,7 +444,7 @@ class Runner:
     def other_orders(self, name, program, folder, row):
         """What the program prints on real NCCL when sums over more than two ranks are added in another order, one of which is as good as
         another. Along a ring and along a tree: how far apart they take the program is how far capture may be. In pairs: in capture's own
-        order, so that nothing may differ; for programs whose sums Python asks for, as gradient buckets' are not."""
+        order, so that nothing may differ (tools/pair_sums.py)."""
         found = {}
         for order in program.orders:
             env, argv = self.environment(program, folder), program.argv

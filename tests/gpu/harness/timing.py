@@ -32,8 +32,12 @@ LARGER = [
     # The host sets the pace of the one above, and that of a machine's processes varied by a fifth within minutes. One batch: which
     # experts' tokens a rank gets, and so its work, follows its data, of which emulation has other ones than calibration had.
     Program("moe-8x16", "moe", 8, "the same, bound by the device, one batch", ["--size=medium", "--layers=2", "--batch=16", "--data=1"]),
+    # Fewer waits of the host for the device, after which its own speed shows.
+    Program("moe-8x32", "moe", 8, "the same with one layer", ["--size=medium", "--layers=1", "--batch=32", "--data=1"]),
     Program("pp-16", "pp", 16, "1F1B, 16 stages", ["--size=medium", "--layers=16", "--batch=64", "--micro-batches=16"], sandbox="5"),
     Program("moe-32", "moe", 32, "TP 2 x EP 4 x DP 4, one batch", ["--size=medium", "--layers=1", "--batch=8", "--ep=4", "--data=1"]),
+    Program("ddp-64", "ddp", 64, "DDP", ["--size=medium", "--layers=1", "--batch=2"]),
+    # A slice for each stage: some 15 minutes.
     Program("pp-64", "pp", 64, "1F1B, 64 stages", ["--size=medium", "--layers=64", "--batch=64", "--micro-batches=64"], sandbox="20"),
 ]
 
