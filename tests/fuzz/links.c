@@ -4,7 +4,7 @@
  *
  * The input: u8 set-up (bits 0-1: phase, bit 2: transport nccl, bit 3: this is node 1, bit 4: folded capture, bit 5: both
  * of the node's ranks live, not one, bit 6: control mode, bit 7: of a trace that has everything), then records of u8 what, u16 length, bytes. What: even, a datagram of a rank of this
- * node (bit 1: which); odd, bit 1 the node that it is from, the rest the type of a link message; types from LINK_TYPES on
+ * node (bit 1: which); odd, bit 1 the node that it is from, the rest the type of a link message; the last four
  * are answers of an assistant: an id, a time, done, and a rank's end. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,6 +45,7 @@ const uint32_t fuzz_unit_runs = 10000;
 #define ITERATIONS 3u
 
 enum answer { ANSWER_ID, ANSWER_TIME, ANSWER_DONE, RANK_END, ANSWERS };
+#define ANSWERS_FROM (64u - ANSWERS) /* not LINK_TYPES, which grows */
 
 /* ---- The rest of the daemon ---- */
 
@@ -418,9 +419,9 @@ static void play(struct daemon *d, struct bytes_reader *in)
         struct bytes_reader message = bytes_reader_init(data, len);
         if (!(what & 1) && local_rank(d, 0))
             datagram(d, local_rank(d, what >> 1 & 1), data, len);
-        else if (what & 1 && type >= LINK_TYPES)
-            answer(d, (type - LINK_TYPES) % ANSWERS, &message);
-        else if (what & 1 && (what >> 1 & 1) != d->conf->node)
+        else if (what & 1 && type >= ANSWERS_FROM)
+            answer(d, type - ANSWERS_FROM, &message);
+        else if (what & 1 && type < LINK_TYPES && (what >> 1 & 1) != d->conf->node)
             hear(d, what >> 1 & 1, type, data, len);
         open_gates(d);
     }

@@ -1,5 +1,7 @@
 /* message_seeds.c - the seeds op1 to op10 of messages.c, made of today's structures: one operation of two ranks. They must be what lies
- * in the corpus, and none may be refused. PRISM_FUZZ_SEEDS=1 writes them there anew, for when a structure has changed. */
+ * in the corpus, and none may be refused. PRISM_FUZZ_SEEDS=1 writes them there anew, for when a structure has changed. And what ranks
+ * say in the other seeds, of links.c too, is not shorter than it is today. */
+#include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -86,8 +88,49 @@ static void test_seeds(void **state)
     }
 }
 
+static void check_sizes(const char *path, size_t head)
+{
+    static const size_t least[MSG_WELCOME] = {
+        [MSG_COMM_INIT] = sizeof(struct msg_comm_init), [MSG_COMM_SPLIT] = sizeof(struct msg_comm_split), [MSG_NODE] = sizeof(struct msg_node)};
+    struct bytes b = {0};
+    assert_int_equal(file_read(path, 1 << 20, &b, NULL), 0);
+    struct bytes_reader in = bytes_reader_init(b.data, b.len);
+    bytes_get(&in, head);
+    for (const uint8_t *data = b.data; data;) {
+        uint8_t from = bytes_get_u8(&in);
+        uint16_t len = bytes_get_u16(&in);
+        struct msg_header h = {0};
+        data = bytes_get(&in, len);
+        if (!data || from & 1 || len < sizeof h)
+            continue;
+        memcpy(&h, data, sizeof h);
+        if (h.type < MSG_WELCOME && len < least[h.type])
+            fail_msg("%s: message %u has %u bytes and is one of %zu now", path, h.type, len, least[h.type]);
+    }
+    bytes_free(&b);
+}
+
+static void test_sizes(void **state)
+{
+    static const char *const targets[] = {"messages", "links"};
+    const char *source = getenv("PRISM_SOURCE");
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        char folder[2048], path[4096];
+        snprintf(folder, sizeof folder, "%s/tests/fuzz/corpus/%s", source ? source : ".", targets[i]);
+        DIR *d = opendir(folder);
+        assert_non_null(d);
+        for (struct dirent *e; (e = readdir(d));) {
+            snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
+            if (e->d_name[0] != '.')
+                check_sizes(path, i); /* links.c: a byte in front */
+        }
+        closedir(d);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_seeds)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_seeds), cmocka_unit_test(test_sizes)};
     return cmocka_run_group_tests_name("fuzz seeds of messages", tests, NULL, NULL);
 }
