@@ -140,7 +140,7 @@ struct msg_node {
     /* struct msg_part[nparts] */
 };
 
-/* One operation of a group. Offsets are within the region. Bytes 0 = none. */
+/* One operation of a group. Offsets are within the region, multiples of the datatype's size. Bytes 0 = none. */
 struct msg_part {
     uint8_t op;       /* enum prism_op (coll/types.h) */
     uint8_t datatype; /* ncclDataType_t */

@@ -53,6 +53,8 @@ static bool part_is_sound(const struct rank *r, const struct membership *m, cons
         return false;
     if (p->synthetic && (p->out_bytes || r->daemon->phase == PHASE_CAPTURE || r->daemon->conf->payload != TRACE_PAYLOAD_CONTROL))
         return false;
+    if ((p->in_offset | p->out_offset) % coll_datatype_size(p->datatype)) /* sums are made where they lie */
+        return false;
     if (p->in_bytes > r->region_size || p->in_offset > r->region_size - p->in_bytes)
         return false;
     return p->out_bytes <= r->region_size && p->out_offset <= r->region_size - p->out_bytes;
