@@ -41,6 +41,8 @@ static bool number_of(const config_setting_t *s, double *value)
 static int read_numbers(const struct reader *r, const config_setting_t *group, const char *name, struct number *table, size_t n,
                         const char *const *others)
 {
+    if (group && !config_setting_is_group(group))
+        return wrong(r, group, config_setting_name(group), "is no group, { … }");
     for (size_t i = 0; i < n; i++) {
         config_setting_t *s = group ? config_setting_get_member(group, table[i].name) : NULL;
         if (!s && table[i].value == REQUIRED)
@@ -220,6 +222,9 @@ static int read_root(const struct reader *r, const config_setting_t *root, struc
     const config_setting_t *model = config_setting_get_member(root, "model"), *steps = config_setting_get_member(root, "steps");
     const char *name = "synthetic job";
     double flops, memory;
+    const config_setting_t *text = config_setting_get_member(root, "name");
+    if (text && config_setting_type(text) != CONFIG_TYPE_STRING)
+        return wrong(r, text, "name", "is no text in quotes");
     config_setting_lookup_string(root, "name", &name);
     j->name = strdup(name);
     if (read_numbers(r, root, "is not known here", n, 2, others) || read_layout(r, root, j) ||

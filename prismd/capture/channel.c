@@ -200,8 +200,10 @@ static void settle_message(void *arg, int32_t from, int32_t to)
     struct sending *s = arg;
     const struct channel_key key = key_of(s, from, to);
     struct letter *l = find(&key);
-    if (l && l->stays == s->group)
-        keep(l, s->group->rank->region + s->group->parts[s->part].in_offset, &s->blob);
+    if (!l || l->stays != s->group)
+        return;
+    keep(l, s->group->rank->region + s->group->parts[s->part].in_offset, &s->blob);
+    s->group->staying--;
 }
 
 void channel_settle(struct daemon *d, struct group *g)
@@ -213,13 +215,12 @@ void channel_settle(struct daemon *d, struct group *g)
         folding_send(d, g, i, settle_message, &s);
         release(s.blob);
     }
-    g->staying = 0;
 }
 
 /* Only the keys of receives are this node's own. */
 static void look_for_left(struct daemon *d, const struct letter *l)
 {
-    if (!has_left || !l->group)
+    if (!has_left || !l->group || l->key.from == l->key.to) /* what it sends itself comes with its group */
         return;
     int from = d->graph->comms[l->key.global].ranks[l->key.from];
     if (has_left[from])

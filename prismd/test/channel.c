@@ -10,15 +10,18 @@
 #include <cmocka.h>
 
 #include "coll/types.h"
+#include "graph/fold.h"
 #include "prismd/capture/channel.h"
+#include "prismd/folding/folding.h"
 
-enum { RANKS = 5, PARTS = 2 * RANKS, BYTES_MOST = 40, REGION = PARTS * BYTES_MOST, GROUPS_MOST = 64 };
+enum { RANKS = 5, FOLDS = 4, PARTS = 4 * FOLDS, BYTES_MOST = 40, REGION = PARTS * BYTES_MOST, GROUPS_MOST = 64 };
 
 static struct conf conf = {.world = RANKS, .gpus_per_node = RANKS, .nodes = 1};
 static int32_t members[RANKS] = {0, 1, 2, 3, 4};
 static struct graph_comm comm = {.size = RANKS, .ranks = members};
 static struct graph graph = {.world = RANKS, .comms = &comm, .ncomms = 1};
-static struct rank ranks[RANKS], *rank_list[RANKS];
+static uint32_t running = RANKS; /* of these; the others are folded away */
+static struct rank ranks[RANKS], *rank_list[2 * FOLDS];
 static struct membership memberships[RANKS];
 static struct daemon daemon_ = {.conf = &conf, .graph = &graph, .ranks = rank_list, .phase = PHASE_CAPTURE};
 
@@ -30,6 +33,12 @@ static uint32_t settled; /* messages that were copied since their group was abou
 static uint8_t content(int from, int to, uint32_t sequence, uint64_t at)
 {
     return (uint8_t)(from * 97 + to * 31 + (int)sequence * 7 + (int)at);
+}
+
+/* Whose bytes come from there. */
+static int sender(int32_t peer)
+{
+    return conf.fold ? peer % 2 : peer;
 }
 
 static uint64_t bytes_of(int from, int to, uint32_t sequence)
@@ -46,7 +55,7 @@ static void served(struct daemon *d, struct group *g)
     for (uint32_t i = 0; i < g->nparts; i++) {
         const struct msg_part *p = &g->parts[i];
         for (uint64_t k = 0; p->op == PRISM_OP_RECV && k < p->out_bytes; k++)
-            assert_int_equal(g->rank->region[p->out_offset + k], content(p->peer, (int)g->rank->number, g->sequence[i], k));
+            assert_int_equal(g->rank->region[p->out_offset + k], content(sender(p->peer), (int)g->rank->number, g->sequence[i], k));
     }
     memset(g->rank->region, 0x77, REGION); /* it is the rank's again */
     g->opened = true;
@@ -82,7 +91,7 @@ static struct group *new_group(uint32_t rank)
 
 static void add_part(struct group *g, int op, uint32_t peer, uint32_t sequence)
 {
-    int me = (int)g->rank->number, from = op == PRISM_OP_SEND ? me : (int)peer, to = op == PRISM_OP_SEND ? (int)peer : me;
+    int me = (int)g->rank->number, from = op == PRISM_OP_SEND ? me : sender((int32_t)peer), to = op == PRISM_OP_SEND ? (int)peer : me;
     uint64_t place = g->nparts * BYTES_MOST, bytes = bytes_of(from, to, sequence);
     struct msg_part p = {.op = (uint8_t)op, .peer = (int32_t)peer};
     if (op == PRISM_OP_SEND) {
@@ -99,15 +108,15 @@ static void add_part(struct group *g, int op, uint32_t peer, uint32_t sequence)
 /* Everything that was planned, ranks in an order by chance. */
 static void run(void)
 {
-    for (uint32_t done = 0; done < RANKS;) {
-        uint32_t r = (uint32_t)rand() % RANKS, tried = 0;
-        while (tried < RANKS && (next_group[r] == ngroups[r] || groups[r][next_group[r]].arrived)) {
-            r = (r + 1) % RANKS;
+    for (uint32_t done = 0; done < running;) {
+        uint32_t r = (uint32_t)rand() % running, tried = 0;
+        while (tried < running && (next_group[r] == ngroups[r] || groups[r][next_group[r]].arrived)) {
+            r = (r + 1) % running;
             tried++;
         }
-        assert_true(tried < RANKS); /* else they all wait */
+        assert_true(tried < running); /* else they all wait */
         arrive(&groups[r][next_group[r]]);
-        for (done = 0; done < RANKS && next_group[done] == ngroups[done];)
+        for (done = 0; done < running && next_group[done] == ngroups[done];)
             done++;
     }
 }
@@ -116,9 +125,9 @@ static void begin(void)
 {
     channel_begin(served);
     settled = 0;
-    for (uint32_t r = 0; r < RANKS; r++) {
+    for (uint32_t r = 0; r < running; r++) {
         ngroups[r] = next_group[r] = 0;
-        memberships[r] = (struct membership){.global = 0, .rank = (int32_t)r, .size = RANKS};
+        memberships[r] = (struct membership){.global = 0, .rank = (int32_t)r, .size = comm.size};
         ranks[r] = (struct rank){.daemon = &daemon_, .number = r, .region = calloc(1, REGION), .comms = &memberships[r]};
         rank_list[r] = &ranks[r];
     }
@@ -127,7 +136,7 @@ static void begin(void)
 static void end(void)
 {
     channel_end();
-    for (uint32_t r = 0; r < RANKS; r++) {
+    for (uint32_t r = 0; r < running; r++) {
         for (uint32_t i = 0; i < ngroups[r]; i++) {
             assert_int_equal(groups[r][i].staying, 0);
             free(groups[r][i].parts);
@@ -192,8 +201,72 @@ static void all_to_all_is_not_copied(void **state)
     }
 }
 
+/* Of a folded world of 2 x 4, ranks 0 and 1 run: what one sends goes to all for whom it stands, in letters of one content. */
+static void folded(void **state)
+{
+    static int32_t eight[2 * FOLDS] = {0, 1, 2, 3, 4, 5, 6, 7};
+    const struct fold_dimension dimensions[] = {{.name = "tp", .size = 2}, {.name = "dp", .size = FOLDS, .folded = true}};
+    const struct graph_comm whole = comm;
+    uint32_t sandbox = 0, copied = 0;
+    (void)state;
+    assert_non_null(conf.fold = fold_create(dimensions, 2, &sandbox, 1));
+    comm = (struct graph_comm){.size = 2 * FOLDS, .ranks = eight};
+    running = 2;
+    for (unsigned seed = 0; seed < 200; seed++) {
+        srand(seed);
+        begin();
+        for (uint32_t round = 0; round < 6; round++)
+            for (uint32_t r = 0; r < running; r++) {
+                struct group *first = new_group(r), *second = rand() % 2 ? first : new_group(r);
+                for (uint32_t peer = 0; peer < comm.size; peer++) {
+                    add_part(first, PRISM_OP_SEND, peer, round);
+                    add_part(second, PRISM_OP_RECV, peer, round);
+                }
+            }
+        run();
+        copied += settled;
+        end();
+    }
+    assert_true(copied > 0);
+    folding_end(&daemon_);
+    fold_destroy(conf.fold);
+    conf.fold = NULL;
+    comm = whole;
+    running = RANKS;
+}
+
+/* A rank that has ended, whose last all-to-all is seen only then. */
+static void ended_ranks_meet_themselves(void **state)
+{
+    (void)state;
+    begin();
+    channel_rank_left(&daemon_, 0);
+    struct group *g = new_group(0);
+    add_part(g, PRISM_OP_SEND, 0, 0);
+    add_part(g, PRISM_OP_RECV, 0, 0);
+    run();
+    end();
+}
+
+/* The run ends with messages under way: groups and regions may be gone by then. */
+static void ends_while_messages_stay(void **state)
+{
+    (void)state;
+    begin();
+    struct group *g = new_group(0);
+    add_part(g, PRISM_OP_SEND, 1, 0);
+    add_part(g, PRISM_OP_RECV, 2, 0);
+    arrive(g);
+    assert_int_equal(g->staying, 1);
+    g->staying = 0;
+    end();
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(messages_by_chance), cmocka_unit_test(all_to_all_is_not_copied)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(messages_by_chance), cmocka_unit_test(all_to_all_is_not_copied),    cmocka_unit_test(folded),
+        cmocka_unit_test(ended_ranks_meet_themselves), cmocka_unit_test(ends_while_messages_stay),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

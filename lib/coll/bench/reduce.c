@@ -59,6 +59,7 @@ int main(void)
     const void *inputs[INPUTS];
     struct coll_premul factors[INPUTS];
     void *out = malloc(BYTES);
+    coll_share_begin(0);
     for (int i = 0; i < INPUTS; i++) {
         inputs[i] = malloc(BYTES);
         if (!inputs[i] || !out)
@@ -85,5 +86,6 @@ int main(void)
     many(MEMBERS, 8, COLL_FLOAT32);
     many(DISTINCT, DISTINCT, COLL_BFLOAT16);
     many(DISTINCT, DISTINCT, COLL_FLOAT32);
+    coll_share_end();
     return 0;
 }

@@ -11,6 +11,7 @@
 
 #include "coll/number.h"
 #include "coll/reduce.h"
+#include "coll/share.h"
 #include "coll/types.h"
 
 /* --- number formats --- */
@@ -391,6 +392,7 @@ static void threads_change_no_bit(void **state)
     assert_true(data && out && one);
     for (uint64_t i = 0; i < count + N; i++)
         data[i] = (float)((i * 2654435761u) % 100003) * 1e-3f - 50;
+    coll_share_begin(4);
     for (int redop = COLL_REDOP_SUM; redop <= COLL_REDOP_AVG; redop += COLL_REDOP_AVG - COLL_REDOP_SUM) {
         memcpy(out, data, count * sizeof *out);
         for (int i = 0; i < N; i++)
@@ -403,6 +405,7 @@ static void threads_change_no_bit(void **state)
         }
         assert_memory_equal(out, one, count * sizeof *one);
     }
+    coll_share_end();
     free(data);
     free(out);
     free(one);
