@@ -83,7 +83,7 @@ const char *accounting_find(const char *comment)
     return found;
 }
 
-/* Where key's pair begins in the part, and its length without the comma behind; NULL when it is not there. */
+/* Where key's pair begins in the part, and its length without the comma behind; NULL and 0 when it is not there. */
 static const char *pair_of(const char *part, const char *key, size_t *len)
 {
     size_t name = strlen(key);
@@ -93,6 +93,7 @@ static const char *pair_of(const char *part, const char *key, size_t *len)
             return p;
         p += *len + (p[*len] == ',');
     }
+    *len = 0;
     return NULL;
 }
 
@@ -137,7 +138,7 @@ static void drop(char *part, const char *key)
 static void put(char *part, const char *key, double value)
 {
     char pair[96], tail[ACCOUNTING_MAX];
-    size_t len = 0;
+    size_t len;
     char *p = (char *)pair_of(part, key, &len);
     snprintf(pair, sizeof pair, "%s%s=%.9g", p ? "" : ",", key, value);
     if (!p)

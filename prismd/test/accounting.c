@@ -135,6 +135,26 @@ static void test_helpers_leave_results(void **state)
     }
 }
 
+/* What a function finds in its variables that it does not set. */
+static __attribute__((noinline)) void fill_stack(void)
+{
+    char text[8 * ACCOUNTING_MAX];
+    memset(text, 'z', sizeof text);
+    __asm__ volatile("" : : "r"(text) : "memory");
+}
+
+/* A comment that a user has changed: what is missing comes behind all else, whatever lies behind the text in memory. */
+static void test_sums_of_a_spoiled_comment(void **state)
+{
+    struct accounting_share share = {0}, next;
+    char out[ACCOUNTING_MAX];
+    (void)state;
+    fill_stack();
+    assert_int_equal(accounting_merge("prism:step=1.9,steps=2,state=of-a-length", "prism:step=1.1,emulated_gpu_hours=2,steps=1,failed=0", &share,
+                                      &next, out), 0);
+    assert_string_equal(out, "prism:step=1.9,steps=3,state=of-a-length,emulated_gpu_hours=2,failed=0");
+}
+
 static void test_merge_fits(void **state)
 {
     char ours[ACCOUNTING_MAX], comment[2 * ACCOUNTING_MAX], out[ACCOUNTING_MAX];
@@ -163,6 +183,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_print), cmocka_unit_test(test_print_long),   cmocka_unit_test(test_find),
         cmocka_unit_test(test_merge), cmocka_unit_test(test_steps_add_up), cmocka_unit_test(test_merge_fits),
+        cmocka_unit_test(test_sums_of_a_spoiled_comment),
         cmocka_unit_test(test_helpers_leave_results),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
